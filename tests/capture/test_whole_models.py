@@ -341,9 +341,9 @@ def test_two_gates_that_join_what_others_make_are_parts_of_a_block() -> None:
     assert [s.depth for s in report.streams if s.role != "inner"] == [7]
 
 
-def test_a_network_whose_image_passes_weights_is_no_block() -> None:
-    with pytest.raises(UsageError, match="a whole model"):
-        screen.check(OnImages(skip=False), example_inputs=torch.zeros(2, D, 4, 4), depth=7)
+def test_a_block_of_images_that_adds_nothing_has_lost_its_skip() -> None:
+    report = screen.check(OnImages(skip=False), example_inputs=torch.zeros(2, D, 4, 4), depth=7)
+    assert {f.code: f.outcome for f in report.findings}["G102"] == "violated"
 
 
 @pytest.mark.parametrize("name", ["stacked parameters", "dictionary"])

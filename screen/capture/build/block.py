@@ -52,7 +52,7 @@ class Looks:
 
 def looks(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, said: bool = False) -> Looks:
     """One run on a copy, since a forward may change its model. `said`: somebody says that it is a block; then it may take rows or images, which
-    whole models take, too, where its input goes on to its output past every weight."""
+    whole models take, too, where its input goes on to its output past every weight, or nothing is added to anything."""
     orders = [o for o in _arguments(model, args, kwargs) if _is_state(o[0][1], said)]
     if not orders:
         return Looks()
@@ -69,7 +69,7 @@ def looks(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, sa
             continue
         shape = Shape(found.graph)
         depth = shape.depth
-        if first_tensor(state, state).dim() != 3 and not shape.goes_on:
+        if first_tensor(state, state).dim() != 3 and shape.sums and not shape.goes_on:
             return Looks(depth=depth)
         return Looks(depth=depth) if depth > 1 else Looks(fed=_fed(model, order, output, found))
     return Looks()
@@ -208,6 +208,11 @@ class Shape:
                 far = max([far, *users, *([len(self.graph.nodes)] if node.index in self.ends else [])])
             reach.append(far)
         return reach
+
+    @property
+    def sums(self) -> bool:
+        """Whether two values of the data are added anywhere; else it may be a block that has lost its skip."""
+        return any(node.op in _SUMS and len(self.data.intersection(node.inputs)) > 1 for node in self.graph.nodes)
 
     @property
     def goes_on(self) -> bool:

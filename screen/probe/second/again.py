@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from screen.graph import Graph, numel
 from screen.graph import io as graphio
 from screen.probe.measure.determinism import settled
+from screen.probe.measure.rounding import SHARP, explains, shaken
 from screen.probe.plan.spot_types import Again, Leaf, Plain, Sample, plain_from_json
 from screen.probe.second.interpreter import Absent, Unread, run
 from screen.probe.second.values import SAME, apart, sample, unpacked, weight
@@ -44,13 +46,15 @@ def _compared(graph: Graph, plain: Plain, seed: int) -> Again:
     drawn = {name: weight(name, shape, seed) for name, shape in {keys.get(n.name, n.name): n.shape or () for n in weights.values()}.items()}
     own = {i: drawn[keys.get(n.name, n.name)] for i, n in weights.items()}
 
-    def given(leaves: Iterable[Leaf]) -> Sample:
-        return sample(run(graph, output, {**{leaf.node: unpacked(leaf) for leaf in leaves}, **own}))
+    def given(leaves: Iterable[Leaf], weights: Mapping[int, Tensor] = own) -> Sample:
+        return sample(run(graph, output, {**{leaf.node: unpacked(leaf) for leaf in leaves}, **weights}))
 
     found = given(plain.leaves)
     if found.top is None and plain.output.top is None:
         raise Unread("its output is no finite number")
     difference = apart(found, plain.output)
+    if difference > SAME and explains((apart(found, given(plain.leaves, one)) for one in shaken(own, seed)), difference, SAME):
+        raise Unread(SHARP)
     later = None
     if difference <= SAME and plain.last is not None and plain.last.top is not None:
         later = apart(given([*plain.leaves, *plain.late]), plain.last) <= SAME

@@ -20,6 +20,7 @@ from screen.probe.measure.attention import logits as logits_of
 from screen.probe.measure.kernels import BatchStatistics, differentiable
 from screen.probe.measure.leaves import Material, Watch, is_shape_alone
 from screen.probe.measure.replay import Env, Missing, Tape, attribute
+from screen.probe.measure.rounding import SHARP, explains, shaken
 from screen.probe.measure.session import said
 from screen.probe.plan.spot_types import (
     FACTORS, FILLS, HEAVY, STILL, Found, FoundBranch, FoundStream, SpotBranch, SpotCone, SpotPlan, SpotStream,
@@ -166,6 +167,8 @@ class Run:
                 agrees = None if forward is None else forward <= SAME_FORWARD and (backward is None or backward <= SAME_BACKWARD)
                 if agrees is False and self._is_random(*plain):
                     agrees, found = None, replace(found, reason="the module gives other numbers each time that it runs")
+                if agrees is False and self._is_sharp(mine, output, {**self._cast(mine), **given}, weights, (forward, backward)):
+                    agrees, found = None, replace(found, reason=SHARP)
             own = {**own, **plain[1]}
         sizes = [branch_gradients(own, [b.parameters for b in s.branches]) for s in self.plan.streams]
         for place, stream in enumerate(self.plan.streams):
@@ -193,6 +196,25 @@ class Run:
         again, theirs = self._plain(self.model)
         one, other = apart(again, output), gradients_apart(theirs, gradients)
         return (one is not None and one > SAME_FORWARD) or (other is not None and other > SAME_BACKWARD)
+
+    def _is_sharp(
+        self, tape: Tape, output: int, given: Env, weights: Mapping[int, Tensor], difference: tuple[float | None, float | None]
+    ) -> bool:
+        """Whether rounding alone may bring the traced program and the module as far apart as they are."""
+        def ran(values: Mapping[int, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+            own = {i: v.detach().requires_grad_(True) for i, v in values.items()}
+            with torch.enable_grad():
+                out = tape.run(tape.steps([output], [])[0], {**given, **own})[output]
+                grads = torch.autograd.grad(_functional(out), list(own.values()), allow_unused=True)
+            return out.detach(), {self.names[i]: g for i, g in zip(own, grads, strict=True) if g is not None}
+
+        out, grads = ran(weights)
+        moved = [ran(values) for values in shaken(weights, self.plan.seed)]
+        forward, backward = difference
+        if forward is not None and forward > SAME_FORWARD and not explains((apart(out, o) for o, _ in moved), forward, SAME_FORWARD):
+            return False
+        small = backward is None or backward <= SAME_BACKWARD
+        return small or explains((gradients_apart(grads, g) for _, g in moved), backward or 0.0, SAME_BACKWARD)
 
     def _loss(self, out: Tensor) -> float | None:
         """Against labels that are independent of everything: ln Σ exp(u) − mean u, in the mean."""
