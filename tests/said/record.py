@@ -17,10 +17,11 @@ from screen.testing import cases, facts_of
 from screen.verdict.discover import catalogue
 from tests import handmade as h
 from tests.rows.table import CALLS
-from tests.said import direct, drawn, edges, groups, others, small, tried
+from tests.said import crossed, direct, drawn, edges, groups, others, rounds, small, tried
 from tests.said.blocks import BLOCKS
 from tests.said.calls import MORE
 from tests.said.changed import BASES, CHANGES, PAIRS, crowd
+from tests.said.inside import with_inside
 from tests.said.models import derived, judged, under_recipes
 from tests.said.plain import digest, short
 from tests.said.risks import OF_FEATURES, OF_RECIPE, of_features, of_recipe
@@ -90,15 +91,19 @@ SUBJECTS: dict[str, dict[str, Callable[[], Pieces]]] = {
     "pairs": {name: lambda name=name: pair(name) for name in PAIRS},  # type: ignore[misc]
     "changed": {name: lambda name=name: changed(name) for name in CHANGES if name not in SAME},  # type: ignore[misc]
     "crowds": {str(number): lambda number=number: together(*crowd(number)) for number in range(600)},  # type: ignore[misc]
+    "crossed": {**crossed.SUBJECTS},
     "direct": {**direct.SUBJECTS},
     "edges": {**edges.SUBJECTS},
     "drawn": {**drawn.SUBJECTS},
     "groups": {**groups.SUBJECTS},
+    "rounds": {**rounds.SUBJECTS},
     "small": {**small.SUBJECTS},
     "tried": {**tried.SUBJECTS},
 }
 """File -> its subjects."""
-DIGESTS = ("crowds", "direct", "drawn", "edges", "groups", "small", "tried")
+for _file in ("blocks", "drawn", "examples", "rounds", "rows", "small", "tried"):
+    SUBJECTS[_file] = {name: lambda make=make: with_inside(make) for name, make in SUBJECTS[_file].items()}  # type: ignore[misc]
+DIGESTS = ("crossed", "crowds", "direct", "drawn", "edges", "groups", "rounds", "small", "tried")
 """Files without texts: there are too many subjects for them to be read."""
 
 

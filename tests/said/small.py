@@ -18,7 +18,7 @@ from tests.said.drawn import Drawn, composition
 from tests.said.models import derived, judged
 from tests.said.plain import plain
 
-COUNT = 50
+COUNT = 150
 COMPOSITIONS = 300
 WORDS = 11
 WIDTH = SHAPE[-1]

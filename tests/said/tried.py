@@ -132,6 +132,45 @@ POSITIONS = {
     "a gate and a function": "x = x + self.attention(x) * self.extra(x).sigmoid(); x = x + F.gelu(self.mlp(x))",
 }
 """Branches of a raw stream behind a causal attention."""
+MADE = "made = expert(x[token]) * weights[token, choice, None]; y.index_add_(0, token, {})"
+MOVED = {
+    "seen again": "made.view(-1, D)", "of a type": "made.to(y.dtype)", "a copy": "made.contiguous()", "turned": "made.t().t()", "twice": "2.0 * made",
+    "apart": "made.reshape(-1, 2, D // 2).flatten(1)", "of one axis more": "made[:, None].squeeze(1)",
+}  # fmt: skip
+"""What is done with the weighted outputs of an expert before they are summed up."""
+TOGETHER = """
+class Experts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Parameter(torch.empty(3, D, 2 * D)), nn.Parameter(torch.empty(3, 2 * D, D))
+        nn.init.normal_(self.up, 0.0, D**-0.5)
+        nn.init.normal_(self.down, 0.0, (2 * D) ** -0.5)
+
+    def forward(self, x, weights, chosen):
+        count = chosen.shape[-1]
+        order = chosen.reshape(-1).argsort()
+        ends = torch.histc(chosen.reshape(-1).float(), 3, 0, 2).cumsum(0).to(torch.int32)
+        y = torch._grouped_mm(F.gelu(torch._grouped_mm(x[order // count], self.up, offs=ends)), self.down, offs=ends)
+        SUMMED
+
+
+class MLP(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.router, self.experts = nn.Linear(D, 3, bias=False), Experts()
+
+    def forward(self, inputs):
+        x = inputs.reshape(-1, D)
+        weights, chosen = self.router(x).softmax(-1).topk(2, dim=-1)
+        return self.experts(x, weights, chosen).view_as(inputs)
+"""
+SUMMED = {
+    "in their order": "y = y * weights.reshape(-1)[order].unsqueeze(-1); return y[order.argsort()].view(-1, count, D).sum(1)",
+    "by an index": "y = y * weights.reshape(-1)[order].unsqueeze(-1); return torch.zeros_like(x).index_add_(0, order // count, y)",
+    "weighed at the end": "return (y[order.argsort()].view(-1, count, D) * weights.unsqueeze(-1)).sum(dim=1)",
+    "too many": "y = y * weights.reshape(-1)[order].unsqueeze(-1); return y[order.argsort()].view(-1, count, D).sum(1) + y[:1]",
+}
+"""How the outputs of experts that have one weight are put together."""
 HEAT = "torch.ones(1)"
 GATES = {
     "sums with a floor": "weights, chosen = self.router(x).softmax(-1).topk(2, -1); "
@@ -165,6 +204,12 @@ def texts() -> Iterator[tuple[str, str, tuple[str, ...]]]:
     yield "positions: experts", experts.replace("attention(q, k, v)", "attention(q, k, v, is_causal=True)"), ids
     for name, gates in GATES.items():
         yield f"gates: {name}", blocks._moe(gates).replace("self.router, ", f"self.heat = nn.Parameter({HEAT}); self.router, "), ids
+    experts = blocks._moe(blocks.MIXTRAL)
+    for name, made in MOVED.items():
+        yield f"moved: {name}", experts.replace(blocks.ADDED, MADE.format(made)), ids
+    kept, rest = experts[: experts.index("class Expert(")], experts[experts.index("class Block(") :]
+    for name, summed in SUMMED.items():
+        yield f"together: {name}", kept + TOGETHER.replace("SUMMED", summed.replace("; ", "\n        ")) + rest, ids
     for name, (text, *changes) in edited():
         for old, new in changes:
             assert old in text, (name, old)
@@ -301,6 +346,10 @@ def _with_sink(m: Net, u: Tensor, first: bool, dim: int = -1) -> Tensor:
     return torch.cat((sink, u) if first else (u, sink), dim=dim)
 
 
+def _fused(m: Net, n: Tensor, mask: Tensor) -> Tensor:
+    return F.scaled_dot_product_attention(m.a(n), m.b(n), m.c(n), attn_mask=mask)
+
+
 MASK = torch.full((6, 6), -1e9).triu(1)
 NETS: dict[str, Callable[[Any, Tensor], Tensor]] = {
     "over a weight": lambda m, n: m.c(F.gelu(m.a(n)) / m.one_weight),
@@ -313,6 +362,18 @@ NETS: dict[str, Callable[[Any, Tensor], Tensor]] = {
     "a sink last": lambda m, n: _with_sink(m, m.logits(n), False).softmax(-1)[..., :-1] @ m.c(n),
     "a sink last, to a place": lambda m, n: _with_sink(m, m.logits(n), False, 2).softmax(-1)[:, :, 0:-1] @ m.c(n),
     "a sink, not dropped": lambda m, n: _with_sink(m, m.logits(n), True).softmax(-1)[..., :-1] @ m.c(n),
+    "fused, a mask of numbers": lambda m, n: _fused(m, n, MASK), "fused, a mask of truths": lambda m, n: _fused(m, n, MASK == 0),
+    "fused, a bias": lambda m, n: _fused(m, n, MASK.abs() * 1e-10), "fused, a mask of data": lambda m, n: _fused(m, n, m.logits(n)),
+    "fused, a mask of positions": lambda m, n: _fused(m, n, torch.arange(6)[:, None] >= torch.arange(6)),
+    "fused, a mask by place": lambda m, n: F.scaled_dot_product_attention(m.a(n), m.b(n), m.c(n), MASK),
+    "fused, causal by place": lambda m, n: F.scaled_dot_product_attention(m.a(n), m.b(n), m.c(n), None, 0.0, True),
+    "fused, a scale": lambda m, n: F.scaled_dot_product_attention(m.a(n), m.b(n), m.c(n), scale=0.7),
+    "fused, a trained bias": lambda m, n: _fused(m, n, m.zero[:6].expand(6, 6)),
+    "a mask of truths": lambda m, n: m.weigh(m.logits(n).masked_fill(MASK < 0, float("-inf")), n),
+    "a mask by choice": lambda m, n: m.weigh(torch.where(MASK < 0, torch.tensor(float("-inf")), m.logits(n)), n),
+    "distances": lambda m, n: m.weigh(m.logits(n) - 0.5 * (torch.arange(6)[:, None] - torch.arange(6)).abs(), n),
+    "a table of places": lambda m, n: m.weigh(m.logits(n) + m.zero[:6], n), "a gate of rows": lambda m, n: m.weigh(m.logits(n).sigmoid(), n),
+    "of one head of three": lambda m, n: m.c(m.weigh(m.logits(n), n)[:, :3].repeat(1, 2, 1)),
     "less its largest": lambda m, n: m.weigh((u := m.logits(n)) - u.amax(-1, keepdim=True), n),
     "less its largest by place": lambda m, n: m.weigh((u := m.logits(n)) - u.max(2, keepdim=True)[0], n),
     "less another's largest": lambda m, n: m.weigh((u := m.logits(n)) - u.amax(-2, keepdim=True), n),

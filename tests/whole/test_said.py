@@ -62,6 +62,12 @@ def test_crowds(subject: str) -> None:
     holds("crowds", subject)
 
 
+@pytest.mark.by_the_day
+@pytest.mark.parametrize("subject", SUBJECTS["crossed"])
+def test_crossed(subject: str) -> None:
+    holds("crossed", subject)
+
+
 @pytest.mark.parametrize("subject", SUBJECTS["direct"])
 def test_direct(subject: str) -> None:
     holds("direct", subject)
@@ -81,6 +87,12 @@ def test_drawn(subject: str) -> None:
 @pytest.mark.parametrize("subject", SUBJECTS["groups"])
 def test_groups(subject: str) -> None:
     holds("groups", subject)
+
+
+@pytest.mark.by_the_day
+@pytest.mark.parametrize("subject", SUBJECTS["rounds"])
+def test_rounds(subject: str) -> None:
+    holds("rounds", subject)
 
 
 @pytest.mark.by_the_day
