@@ -1,5 +1,5 @@
-"""Claims on both sides of the numbers at which rules turn, several at once, drawn at random: of facts written by hand and of the examples of the rules,
-whose graphs are real. A clause that stands behind three others is asked where all of them let it be."""
+"""Claims on both sides of the numbers at which rules turn, several at once, drawn at random: of facts written by hand, and of the examples of
+the rules and blocks of the adversarial rounds, whose graphs are real. A clause behind three others is asked where all of them let it be."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from screen.facts.record import Facts
 from screen.testing import cases, facts_of
 from screen.verdict.discover import catalogue
 from tests import handmade as h
+from tests.said import rounds
 from tests.said.groups import ALL, KINDS
 from tests.said.models import judged
 from tests.said.plain import chosen, plain
 
-COUNT, TIMES = 320, 10
+COUNT, OF_ROUNDS, TIMES = 320, 160, 10
 RATIOS = (0.0, 1e-8, 1e-4, 8e-4, 2e-3, 0.02, 0.08, 0.3, 0.6, 1.0, 1.3, 3.0, 8.0, 15.0, 40.0, 80.0, 200.0, 500.0, 1.5e3, 5e3, 2e4, 1e6, 1e9, math.inf)
 LAWS = ("bounded", "linear", "polynomial", "exponential")
 OF: dict[str, tuple[Any, ...]] = {
@@ -31,8 +32,10 @@ OF: dict[str, tuple[Any, ...]] = {
     "softmax": (True, False),
 }  # fmt: skip
 """Kind of a claim -> its values."""
-NOT_READ = frozenset({"recursions.logits-1", "recursion.gradient_ratio-0", "recursion.predicted_ratio-0"})
-"""Logits that are not known, and ratios of 0, which no recursion gives: what is said takes numbers above 0 alone."""
+NOT_READ = frozenset({
+    "recursions.logits-1", "recursion.gradient_ratio-0", "recursion.predicted_ratio-0", "of orders.min_degree-1", "of orders.min_degree-2",
+})  # fmt: skip
+"""Logits that are not known, ratios of 0, degrees of what has no weights: no calculus gives these, and what is said takes the others alone."""
 WHY = {"value": None, "low": None, "high": None, "reason": "it is not known here", "nodes": (5,)}
 
 
@@ -55,7 +58,9 @@ def changed(rng: random.Random, claim: Claim) -> Claim:
 
 @cache
 def base(name: str) -> Facts:
-    """Facts written by hand, or those of an example."""
+    """Facts written by hand, or those of an example, or of a block of a round."""
+    if name in rounds.BLOCKS:
+        return rounds.BLOCKS[name]()
     return h.ALL[name]() if name in h.ALL else facts_of(examples()[name])
 
 
@@ -87,10 +92,10 @@ def made(found: Facts, rng: random.Random) -> Facts:
 def crossed(number: int) -> dict[str, str]:
     """What is said of some facts, changed so many times."""
     rng = random.Random(number)
-    found = base(chosen(rng.random(), h.ALL if rng.random() < 0.4 else examples()))
+    found = base(chosen(rng.random(), rounds.BLOCKS if number >= COUNT else h.ALL if rng.random() < 0.4 else examples()))
     return {f"{n}": plain(judged(made(found, rng))) for n in range(TIMES)}
 
 
-SUBJECTS: dict[str, Callable[[], dict[str, str]]] = {f"claims {n}": lambda n=n: crossed(n) for n in range(COUNT)}  # type: ignore[misc]
+SUBJECTS: dict[str, Callable[[], dict[str, str]]] = {f"claims {n}": lambda n=n: crossed(n) for n in range(COUNT + OF_ROUNDS)}  # type: ignore[misc]
 
 __all__ = ["SUBJECTS"]

@@ -11,12 +11,13 @@ from pathlib import Path
 from screen.capture.build.build import build
 from screen.capture.trace.tracer import trace
 from screen.facts import derive
+from screen.facts.record import Facts
 from screen.graph.target import parse
 from tests.adversary.score import files, truths
 from tests.said.models import derived, judged
 from tests.said.plain import plain
 
-EVERY, DEPTH = 6, 3
+EVERY, DEPTH, LAST = 6, 3, 27
 LEFT_OUT = frozenset({
     "round1/streams: BoostedStreams", "round11/mixed_a: DeltaRuleRawKeys", "round12/engineers: T5Like", "round12/stacks: DenseWeighted",
     "round13/blocks: LibraryPostNorm", "round13/blocks: LucidLayer", "round13/blocks: SoftmaxOverHeads", "round13/models: RunningMeanOfLayers",
@@ -44,7 +45,8 @@ def names(path: Path) -> tuple[str, ...]:
 
 def chosen() -> Iterator[tuple[str, Path, str]]:
     """(subject, file, class)."""
-    for path, name in [(path, name) for path in files(None) for name in names(path)][::EVERY]:
+    every = [(path, name) for number in range(1, LAST + 1) for path in files(f"round{number}") for name in names(path)]
+    for path, name in every[::EVERY]:
         subject = f"{path.parent.name}/{path.stem}: {name}"
         if subject not in LEFT_OUT:
             yield subject, path, name
@@ -53,18 +55,23 @@ def chosen() -> Iterator[tuple[str, Path, str]]:
 kept = cache(truths)
 
 
-def block(path: Path, name: str) -> Pieces:
-    """What is said of one."""
+def read(path: Path, name: str) -> Facts:
+    """The facts of one."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         depth = DEPTH if kept(path)[name]["kind"] == "block" else None
         built = build(parse(f"{path}::{name}"), set={}, inputs=(), depth=depth)[0]
-        facts = derive(trace(built.model, built.args, built.kwargs, initialisers=built.initialisers))
+        return derive(trace(built.model, built.args, built.kwargs, initialisers=built.initialisers))
+
+
+def block(facts: Facts) -> Pieces:
+    """What is said of one."""
     return {**derived(facts), "said": plain(judged(facts))}
 
 
-SUBJECTS: dict[str, Callable[[], Pieces]] = {
-    subject: lambda path=path, name=name: block(path, name) for subject, path, name in chosen()  # type: ignore[misc]
+BLOCKS: dict[str, Callable[[], Facts]] = {
+    subject: lambda path=path, name=name: read(path, name) for subject, path, name in chosen()  # type: ignore[misc]
 }  # fmt: skip
+SUBJECTS: dict[str, Callable[[], Pieces]] = {subject: lambda of=of: block(of()) for subject, of in BLOCKS.items()}  # type: ignore[misc]
 
-__all__ = ["SUBJECTS"]
+__all__ = ["BLOCKS", "SUBJECTS"]
