@@ -32,7 +32,7 @@ MOST_TESTS, MOST_SECONDS = 30, 8.0
 ENDLESS = "does not end"
 PARTS = ("screen", "rules", "tests", "docs", "examples", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "pyproject.toml")
 OPTIONS = ("-p", "no:xdist", "-p", "no:cacheprovider", "-o", "addopts=--import-mode=importlib")
-PROCESSOR = 120
+PROCESSOR = 600
 """Seconds of processor time after which a change counts as found: it does not end."""
 MOST_SUBJECTS = 300
 """Tests that compare with the record at most: one takes hundredths of a second."""
