@@ -109,7 +109,25 @@ class Turns(nn.Module):
         return x
 
 
-LAWS = {Dealt: "linear", BySoftmax: "linear", Added: "linear", Raw: None, Late: "linear", LateTwice: "exponential", InTurn: "linear"}
+class Resampled(Dealt):
+    """Half as many tokens, and back."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = nn.functional.avg_pool1d(x.transpose(1, 2), 2)
+        up = nn.functional.interpolate(h, scale_factor=2, mode="linear").transpose(1, 2)
+        return 0.5 * x + 0.5 * up + self.experts[0](self.norm(up))
+
+
+LAWS = {
+    Dealt: "linear",
+    BySoftmax: "linear",
+    Added: "linear",
+    Raw: None,
+    Late: "linear",
+    LateTwice: "exponential",
+    InTurn: "linear",
+    Resampled: "linear",
+}
 
 
 def _law(report: Report) -> object:

@@ -217,7 +217,8 @@ def _by_states(facts: Facts, stream: Stream, operator: StreamOperator, all_weigh
         if len(known) < len(bounds):
             return Unknown("how large a state gets is not derived", (kind.sublayers[0].add,))
         answers = [b.always if all_weights else b.held for _, b in known]
-        if all_weights and any(s.normed_skip for s, _ in known):
+        ends = all(a is True for a in answers) and (last.always is True or last.any_weights)
+        if all_weights and any(s.normed_skip for s, _ in known) and not ends:
             return Unknown("what a branch adds behind the norm on the stream is free", (known[0][0].add,))
         every = not all_weights or all(a is True or b.any_weights for a, (_, b) in zip(answers, known, strict=True))
         past = any(b.past for _, b in known)

@@ -156,9 +156,22 @@ def averaged(walk: Walk, node: Node) -> Value:
     """Means over windows (zeros count as entries): convex, so that norms over the other axes do not grow."""
     if walk.flow.operand(node, 6, "divisor_override") is not None:
         raise NotUnderstood("a divisor of its own")
-    value, shape = walk.first(node), node.shape or ()
-    axes = int(node.op[-2])
-    kept = len(value.shape) - axes
+    value = walk.first(node)
+    return _over_places(value, node, len(value.shape) - int(node.op[-2]))
+
+
+@row("interpolate")
+def resampled(walk: Walk, node: Node) -> Value:
+    """Copies and means of neighbours: convex, so that norms over samples and channels do not grow. Cubic weights are of both signs: not covered."""
+    mode = walk.flow.operand(node, 3, "mode")
+    if mode not in (None, "nearest", "nearest-exact", "linear", "bilinear", "trilinear", "area"):
+        raise NotUnderstood(f"a mode of {mode}")
+    return _over_places(walk.first(node), node, 2)
+
+
+def _over_places(value: Value, node: Node, kept: int) -> Value:
+    """What is made of a value along its axes behind the first few, with norms over those as they are."""
+    shape = node.shape or ()
     layout: Layout = (*value.layout[:kept], *((n,) if n != 1 else () for n in shape[kept:]))
     names = {a: a for a in range(len(sizes(value.layout[:kept])))}
     return replace(value.bare(), shape=shape, layout=layout, mag=relabel(value.mag, names), der=relabel(value.der, names),
