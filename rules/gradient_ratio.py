@@ -21,6 +21,7 @@ Source: docs/theory.md, gradient ratio; Kim et al. 2025, table 5; Groeneveld et 
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import replace
 
 from screen.facts.advice import condition_on_logits, smaller_helps, steadier, unnormed
@@ -332,11 +333,16 @@ def _of_one_draw(facts: Facts, stream: Stream, ratio: float, found: Outcome) -> 
     return replace(found, result="conditional", message=f"{message}; in another it may be beyond {STARVED:g}.", condition="small-gain")
 
 
+def _log(value: float) -> float:
+    """How many factors of e from 1, in either direction; of nothing as many as floats have."""
+    return abs(math.log(max(value, sys.float_info.min)))
+
+
 def _multiplied(facts: Facts, stream: Stream, gain: float) -> Outcome:
     """The ratio is the stream's own, which its multipliers alone make large or small; R301 says whether growth opens a channel."""
     ratio = number_of(facts, stream, "gradient_ratio")
     back = "and so are gradients that come back by it alone"
-    if isinstance(ratio, float) and abs(math.log(ratio)) < abs(math.log(gain)) / 2:  # made up for by branches, or by weights that see a larger stream
+    if isinstance(ratio, float) and _log(ratio) < _log(gain) / 2:  # made up for by branches, or by weights that see a larger stream
         back = f"and gradients of weights are not: first over last is {ratio:.3g} at the start"
     message = f"the identity path of `{stream.name}` is multiplied by {gain:.3g} over its depth, {back}."
     operator = facts.operator(stream)

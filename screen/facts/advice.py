@@ -90,7 +90,7 @@ def _unlike(found: Recursion | Unknown) -> float | None:
     """The larger logarithm of how much gradients of the first block and the last one differ, and of how much the stream grows."""
     if isinstance(found, Unknown) or found.predicted_ratio == math.inf:
         return None if isinstance(found, Unknown) else math.inf
-    if isinstance(found.gradient_ratio, Unknown) or found.predicted_ratio <= 0:
+    if isinstance(found.gradient_ratio, Unknown) or min(found.gradient_ratio, found.predicted_ratio) <= 0:
         return None
     return max(abs(math.log(found.gradient_ratio)), math.log(found.predicted_ratio))
 

@@ -20,7 +20,7 @@ from screen.capture.build.meta_copy import on_meta
 from screen.capture.inputs.context import forward_signature
 from screen.capture.trace.loop import Key, first_tensor, is_alike, returned
 from screen.capture.trace.tracer import Trace, run
-from screen.graph import Graph, Node
+from screen.graph import Graph
 from screen.ops import CLASSES
 from screen.graph.repetition import stacked
 
@@ -52,7 +52,7 @@ class Looks:
 
 def looks(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, said: bool = False) -> Looks:
     """One run on a copy, since a forward may change its model. `said`: somebody says that it is a block; then it may take rows or images, which
-    whole models take, too, where its input goes on to its output past every weight, or nothing is added to anything."""
+    whole models take, too: those are chains of blocks."""
     orders = [o for o in _arguments(model, args, kwargs) if _is_state(o[0][1], said)]
     if not orders:
         return Looks()
@@ -69,8 +69,6 @@ def looks(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, sa
             continue
         shape = Shape(found.graph)
         depth = shape.depth
-        if first_tensor(state, state).dim() != 3 and shape.sums and not shape.goes_on:
-            return Looks(depth=depth)
         return Looks(depth=depth) if depth > 1 else Looks(fed=_fed(model, order, output, found))
     return Looks()
 
@@ -208,35 +206,6 @@ class Shape:
                 far = max([far, *users, *([len(self.graph.nodes)] if node.index in self.ends else [])])
             reach.append(far)
         return reach
-
-    @property
-    def sums(self) -> bool:
-        """Whether two values of the data are added anywhere; else it may be a block that has lost its skip."""
-        return any(node.op in _SUMS and len(self.data.intersection(node.inputs)) > 1 for node in self.graph.nodes)
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether the first input reaches an output on a way without a weighted op, through a sum of two values of the data. A matrix over another
-        axis than that of the features mixes lanes, which stays on the way."""
-        nodes = self.graph.nodes
-        plain, summed = {n.index for n in nodes if n.op == "input"}, set[int]()
-        for node in nodes:
-            before = plain.intersection(node.inputs)
-            if before and not (self._is_weighted(node) and not self._mixes_lanes(node)):
-                plain.add(node.index)
-                if before & summed or (node.op in _SUMS and len(self.data.intersection(node.inputs)) > 1):
-                    summed.add(node.index)
-        return bool(summed.intersection(self.graph.outputs))
-
-    def _is_weighted(self, node: Node) -> bool:
-        """Whether it multiplies data by something else."""
-        return CLASSES.get(node.op) in ("weighted", "product") and not self.data.issuperset(node.inputs)
-
-    def _mixes_lanes(self, node: Node) -> bool:
-        """Whether it is a product over an axis that has not the length of the input's features."""
-        first = next(n for n in self.graph.nodes if n.op == "input")
-        left = self.graph.nodes[node.inputs[0]].shape if node.inputs else None
-        return CLASSES.get(node.op) == "product" and bool(left and first.shape) and left[-1] != first.shape[-1]  # type: ignore[index]
 
     @property
     def depth(self) -> int:
