@@ -82,6 +82,7 @@ _MADE: dict[str, tuple[Any, ...]] = {
     "log_softmax, of what jumps": (lambda x: (x * (x > 0.5)).sigmoid().log_softmax(-1),),
     "cumsum": (lambda x: x.tanh().cumsum(1),),
     "cumsum, of what is not negative": (lambda x: (1.0 + x.sigmoid()).cumsum(-1).neg().exp(),),
+    "setitem, a plain slice": (lambda x: written(y := F.normalize(x.flatten(1), dim=-1).view_as(x), slice(1, None), y[:1]).norm(dim=(1, 2)),),
     "topk, of tokens": (lambda x: (p := x.softmax(-1).topk(2, 1)[0]) / p.sum(-1, keepdim=True),),
 }  # fmt: skip
 BESIDE = {name: Call(name.partition(",")[0], of, tuple(weights), SHAPE, n) for n, (name, (of, *weights)) in enumerate(_MADE.items())}

@@ -7,5 +7,7 @@ A change that is meant changes the record, and the difference is there to be rea
 
 A line may turn on two things at once: of compositions of calls, of stacks, of small models and of facts with several fields
 changed, drawn at random, what is said is on record as digests alone (`drawn.json`, `small.json`, `groups.json`), and so is what is said of the
-models that tests of single calculi hold against real ones (`tried.json`).
+models that tests of single calculi hold against real ones (`tried.json`), of blocks of the adversarial rounds (`rounds.json`), and of facts with
+several claims at once on both sides of thresholds (`crossed.json`). Of models it is on record, too, what the calculi know of every value inside
+(`inside.py`): at their ends a sum or a norm may hide what became coarser on the way.
 """

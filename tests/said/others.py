@@ -47,7 +47,8 @@ def rules() -> dict[str, str]:
         "no docstring": {"__doc__": " "}, "no words": {"__doc__": None}, "no examples": {"HOLDS": ()}, "a list": {"VIOLATES": [Example("", "x")]},
         "no example": {"CANNOT_TELL": ("x",)},
     }  # fmt: skip
-    for field, value in (("code", "Z1"), ("code", "D99"), ("name", "Not Kebab"), ("code", "X901")):
+    for field, value in (("code", "Z1"), ("code", "D99"), ("name", "Not Kebab"), ("code", "X901"), ("step", "sideways"), ("severity", "fatal"),
+                         ("channel", "Q")):  # fmt: skip
         changed = object.__new__(type(one.rule))
         vars(changed).update({**vars(one.rule), field: value})
         wrong[f"{field} {value}"] = {"RULE": changed}
