@@ -1,4 +1,4 @@
-"""Pull requests on layers of language models: differences of softmaxes, unit steps, low-rank paths beside skips, forgetting, memories by keys, ternary maps, inputs a layer."""
+"""Pull requests on layers of language models: differences of softmaxes, unit steps, low-rank paths beside skips, memories by keys, ternary maps, inputs a layer."""
 
 import math
 
@@ -18,8 +18,8 @@ def _draw(*shape):
 
 _X = _draw(2, T, D)
 example_inputs = {
-    **{k: (_X,) for k in ("DiffAttnLayer", "DiffAttnFolded", "UnitStepLayer", "UnitStepLean", "LaurelLayer", "LaurelLayerScaled", "ForgetGateLayer", "ProductKeyLayer", "FusedParallelLayer",
-                          "FusedParallelReturn", "TensorProductLayer", "TokenShiftLayer", "TokenShiftCached", "TernaryLayer", "TernaryLayerFolded", "HybridHeadsLayer")},
+    **{k: (_X,) for k in ("DiffAttnLayer", "DiffAttnFolded", "UnitStepLayer", "UnitStepLean", "LaurelLayer", "LaurelLayerScaled", "ProductKeyLayer", "FusedParallelLayer",
+                          "TokenShiftLayer", "TokenShiftCached", "TernaryLayer", "TernaryLayerFolded")},
     "PerLayerInputLayer": (_X, _draw(2, T, 8)),
 }
 
@@ -152,26 +152,6 @@ class LaurelLayerScaled(LaurelLayer):
         return x + self.mlp(self.ff_norm(x))
 
 
-# ------------------------------------------------------------------ forgetting
-class ForgetGateLayer(nn.Module):
-    """Scores lose the sum of log gates between a query and a key."""
-
-    def __init__(self):
-        super().__init__()
-        self.norm_a, self.norm_f, self.qkv, self.f, self.o, self.mlp = nn.RMSNorm(D), nn.RMSNorm(D), proj(D, 3 * D), nn.Linear(D, H), proj(D, D), GatedMLP()
-
-    def attn(self, h):
-        q, k, v = map(split_heads, self.qkv(h).chunk(3, dim=-1))
-        c = F.logsigmoid(self.f(h)).cumsum(dim=1).transpose(1, 2)
-        bias = (c.unsqueeze(-1) - c.unsqueeze(-2)) + causal(h.shape[1], h)
-        return self.o(join_heads(F.scaled_dot_product_attention(q, k, v, attn_mask=bias)))
-
-    def forward(self, x):
-        x = x + self.attn(self.norm_a(x))
-        x = x + self.mlp(self.norm_f(x))
-        return x
-
-
 # ------------------------------------------------------------------ memories
 class ProductKeyLayer(nn.Module):
     """Two halves of a query find three of eight keys each; the best four pairs weigh rows of a table, gated by what was read."""
@@ -213,31 +193,6 @@ class FusedParallelLayer(nn.Module):
 
     def forward(self, x):
         return x + self.halves(x)
-
-
-class FusedParallelReturn(FusedParallelLayer):
-    """Moved into one function for compilation."""
-
-    def forward(self, x):
-        return self.halves(x)
-
-
-# ------------------------------------------------------------------ products of factors
-class TensorProductLayer(nn.Module):
-    """Queries, keys and values are sums of products of a factor of heads and one of channels."""
-
-    def __init__(self, ranks=(3, 2, 2)):
-        super().__init__()
-        self.ranks, self.ln_1, self.ln_2, self.o, self.mlp = ranks, nn.RMSNorm(D), nn.RMSNorm(D), proj(D, D), GatedMLP()
-        self.heads, self.chans = nn.ModuleList(proj(D, r * H) for r in ranks), nn.ModuleList(proj(D, r * HD) for r in ranks)
-
-    def attn(self, h):
-        q, k, v = (torch.einsum("btrh,btrd->bhtd", a(h).unflatten(-1, (r, H)), b(h).unflatten(-1, (r, HD))) / r for r, a, b in zip(self.ranks, self.heads, self.chans))
-        return self.o(join_heads(F.scaled_dot_product_attention(q, k, v, is_causal=True)))
-
-    def forward(self, x):
-        x = x + self.attn(self.ln_1(x))
-        return x + self.mlp(self.ln_2(x))
 
 
 # ------------------------------------------------------------------ shifts
@@ -339,31 +294,6 @@ class PerLayerInputLayer(nn.Module):
         return x + self.post_ple(self.ple_proj(F.gelu(self.ple_gate(x)) * ple))
 
 
-# ------------------------------------------------------------------ hybrid heads
-class HybridHeadsLayer(nn.Module):
-    """Attention and a diagonal recurrence read the same norm; each has a norm behind it, and their mean is mapped."""
-
-    def __init__(self):
-        super().__init__()
-        self.input_norm, self.mlp_norm, self.attn_norm, self.ssm_norm = (nn.RMSNorm(D) for _ in range(4))
-        self.in_proj, self.dt, self.a_log, self.out_proj, self.mlp = proj(D, 5 * D), proj(D, D), nn.Parameter(torch.zeros(D)), proj(D, D), GatedMLP()
-
-    def mixer(self, h):
-        q, k, v, u, z = self.in_proj(h).chunk(5, dim=-1)
-        a = join_heads(F.scaled_dot_product_attention(split_heads(q), split_heads(k), split_heads(v), is_causal=True))
-        dt = F.softplus(self.dt(h))
-        keep = torch.exp(-dt * self.a_log.exp())
-        s, ys = torch.zeros_like(u[:, 0]), []
-        for t in range(h.shape[1]):
-            s = keep[:, t] * s + dt[:, t] * u[:, t]
-            ys.append(s)
-        return self.out_proj((self.attn_norm(a) + self.ssm_norm(torch.stack(ys, 1) * F.silu(z))) / 2)
-
-    def forward(self, x):
-        x = x + self.mixer(self.input_norm(x))
-        return x + self.mlp(self.mlp_norm(x))
-
-
 _PRE = dict(kind="block", identity_gain=1.0, growth_fixed="linear", softmax=True)
 _NET = dict(kind="block", identity_gain=1.0, growth_fixed="linear", softmax=False)
 _EXP = dict(kind="block", growth_fixed="exponential", sound=False)
@@ -377,15 +307,11 @@ TRUTH = {
     "UnitStepLean": dict(_LEVEL, identity_gain=0.9 ** 48, growth_all="bounded", softmax=True, output_bounded={0: True, 1: True}, **_SHUT, why="means of the stream and of unit vectors: 0.9 of the stream in each half."),
     "LaurelLayer": dict(_PRE, **_TWO, **_OPEN, gradient_law="power", sound=True, why="pre-norm; only what is added is divided."),
     "LaurelLayerScaled": dict(_LEVEL, identity_gain=2.0 ** -12, softmax=True, **_TWO, **_OPEN, sound=False, why="the root of two divides the stream, too."),
-    "ForgetGateLayer": dict(_PRE, **_TWO, **_OPEN, gradient_law="power", sound=True, why="pre-norm; log gates are functions of a norm and have no bound over weights."),
     "ProductKeyLayer": dict(_PRE, **_ONE, **_OPEN, sound=True, why="pre-norm; shares of rows of a table."),
     "FusedParallelLayer": dict(_PRE, **_ONE, **_SHUT, gradient_law="power", sound=True, why="pre-norm; queries and keys are normed."),
-    "FusedParallelReturn": dict(_LEVEL, softmax=True, **_SHUT, sound=False, why="the skip is lost: a function of a norm."),
-    "TensorProductLayer": dict(_PRE, **_TWO, **_OPEN, sound=True, why="pre-norm; products of two maps of a norm."),
     "TokenShiftLayer": dict(_NET, **_TWO, gradient_law="power", sound=True, why="pre-norm; shifts are of norms."),
     "TokenShiftCached": dict(_EXP, softmax=False, **_TWO, why="the net reads the stream, of degree two."),
     "TernaryLayer": dict(_PRE, **_TWO, **_OPEN, sound=True, why="each map starts with a norm; ternary weights times their mean size have no bound."),
     "TernaryLayerFolded": dict(_EXP, softmax=True, **_TWO, **_OPEN, why="what is divided for rounding is multiplied again: of degree one."),
-    "PerLayerInputLayer": dict(_PRE, growth_all="linear", output_bounded={0: True, 1: True, 2: True}, **_OPEN, sound=True, why="norms behind all three branches; the last one reads the stream as it is."),
-    "HybridHeadsLayer": dict(_PRE, **_TWO, **_OPEN, sound=True, why="pre-norm; norms of both kinds of heads in front of the last map."),
+    "PerLayerInputLayer": dict(_PRE, growth_all="linear", output_bounded={0: True, 1: True, 2: True}, **_OPEN, gradient_law="power", sound=True, why="norms behind all three branches; the last one reads the stream as it is."),
 }

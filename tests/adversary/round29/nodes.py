@@ -1,4 +1,4 @@
-"""Pull requests on graphs, molecules, sets, recommenders, adapters and modalities: first features kept, edges that gate, scores that are handed on, outer products, pairs of fields, frozen maps, latents that read."""
+"""Pull requests on graphs, molecules, sets, recommenders, adapters and modalities: edges that gate, scores that are handed on, outer products, pairs of fields, frozen maps, latents that read."""
 
 from types import SimpleNamespace
 
@@ -20,15 +20,12 @@ _X, _NODES = _draw(2, T, D), _draw(2, N, D)
 _ADJ = ((torch.rand(N, N, generator=_G) > 0.6) | torch.eye(N, dtype=torch.bool)).float()
 _ADJ = torch.maximum(_ADJ, _ADJ.T)
 _EDGES = _ADJ.nonzero().T.contiguous()
-_HOPS = torch.randint(0, 5, (N, N), generator=_G)
 example_inputs = {
-    "FirstFeaturesLayer": (_draw(N, D), _draw(N, D), _ADJ / _ADJ.sum(-1, keepdim=True)),
     "EdgeGateLayer": (_draw(N, D), _draw(_EDGES.shape[1], D), _EDGES),
-    "HopBiasLayer": (_NODES, _HOPS),
     "HandedScoresLayer": (_X, torch.zeros(2, H, T, T)),
     **{k: (_draw(2, 4, 6, D), _draw(2, 6, 6, 16)) for k in ("OuterProductLayer", "OuterProductRawBias")},
     **{k: (_draw(2, 6, D),) for k in ("FieldPairsLayer", "FieldPairsLean")},
-    **{k: (_X,) for k in ("ActionUnitsLayer", "ActionUnitsFused", "NormTuningLayer", "MagnitudeLayer", "InducedSetLayer", "InducedSetLayerDefault", "ResidueFilterUnit")},
+    **{k: (_X,) for k in ("ActionUnitsLayer", "ActionUnitsFused", "NormTuningLayer", "MagnitudeLayer", "InducedSetLayer", "InducedSetLayerDefault")},
     **{k: (_draw(2, 6, D), _X) for k in ("LatentReaderLayer", "LatentReaderConcat")},
 }
 
@@ -54,18 +51,6 @@ def merge(t):
 
 
 # ------------------------------------------------------------------ graphs
-class FirstFeaturesLayer(nn.Module):
-    """Nine tenths of what neighbours say and one tenth of the first features, through a map that is mostly the identity."""
-
-    def __init__(self, alpha=0.1, beta=0.1):
-        super().__init__()
-        self.alpha, self.beta, self.weight = alpha, beta, nn.Parameter(torch.randn(D, D) / D ** 0.5)
-
-    def forward(self, x, x0, adj):
-        h = (1 - self.alpha) * (adj @ x) + self.alpha * x0
-        return F.relu(torch.addmm(h, h, self.weight, beta=1 - self.beta, alpha=self.beta))
-
-
 class EdgeGateLayer(nn.Module):
     """Edges gate messages over the sum of gates; both states get a norm of the batch and a ReLU added."""
 
@@ -81,21 +66,6 @@ class EdgeGateLayer(nn.Module):
         total = torch.zeros_like(h).index_add(0, dst, s)
         agg = torch.zeros_like(h).index_add(0, dst, s * self.V(h)[src]) / (total + 1e-6)
         return h + F.relu(self.bn_node(self.U(h) + agg)), e + F.relu(self.bn_edge(gate))
-
-
-class HopBiasLayer(nn.Module):
-    """A trained bias of scores for each distance of two nodes."""
-
-    def __init__(self, far=5):
-        super().__init__()
-        self.norm1, self.norm2, self.qkv, self.o, self.ff, self.bias = nn.LayerNorm(D), nn.LayerNorm(D), linear(D, 3 * D), linear(D, D), two_layer(), nn.Embedding(far, H)
-
-    def forward(self, x, hops):
-        q, k, v = map(heads, self.qkv(self.norm1(x)).chunk(3, dim=-1))
-        b = self.bias(hops).permute(2, 0, 1)[None].expand(x.shape[0], -1, -1, -1)
-        w = torch.baddbmm(b.reshape(-1, *b.shape[-2:]), q.flatten(0, 1), k.flatten(0, 1).mT, alpha=HD ** -0.5).softmax(dim=-1)
-        x = x + self.o(merge((w @ v.flatten(0, 1)).unflatten(0, (-1, H))))
-        return x + self.ff(self.norm2(x))
 
 
 # ------------------------------------------------------------------ scores that are handed on
@@ -275,20 +245,6 @@ class InducedSetLayerDefault(InducedSetLayer):
         super().__init__(points, ln)
 
 
-# ------------------------------------------------------------------ residues
-class ResidueFilterUnit(nn.Module):
-    """Norm, activation, map; norm, activation, dilated filter; norm, activation, map."""
-
-    def __init__(self, mid=16, dilation=2):
-        super().__init__()
-        self.seq1 = nn.Sequential(nn.LayerNorm(D), nn.GELU(), linear(D, mid), nn.LayerNorm(mid), nn.GELU())
-        self.conv = nn.Conv1d(mid, mid, 5, padding=2 * dilation, dilation=dilation)
-        self.seq2 = nn.Sequential(nn.LayerNorm(mid), nn.GELU(), linear(mid, D))
-
-    def forward(self, x):
-        return x + self.seq2(self.conv(self.seq1(x).transpose(1, 2)).transpose(1, 2))
-
-
 # ------------------------------------------------------------------ modalities
 class LatentReaderLayer(nn.Module):
     """Latents read a picture's tokens and themselves; both are normed."""
@@ -325,9 +281,7 @@ _LEVEL = dict(kind="block", growth_fixed="bounded")
 _ONE, _TWO = dict(output_bounded={0: False}), dict(output_bounded={0: False, 1: False})
 _OPEN, _SHUT = dict(logits_bounded={0: False}), dict(logits_bounded={0: True})
 TRUTH = {
-    "FirstFeaturesLayer": dict(kind="block", softmax=False, why="0.9 of 0.9 and a tenth of a map of spectral norm near two: level as drawn, and not for all weights; no growth is stated."),
     "EdgeGateLayer": dict(_NET, growth_all="linear", output_bounded={0: True, 1: True}, sound=True, why="norms of the batch and ReLUs are added to both states, in training."),
-    "HopBiasLayer": dict(_PRE, **_TWO, **_OPEN, gradient_law="power", sound=True, why="pre-norm; a trained bias."),
     "HandedScoresLayer": dict(_PRE, **_OPEN, why="pre-norm; scores are sums over layers of products of functions of a norm: both states grow linearly."),
     "OuterProductLayer": dict(_PRE, **_OPEN, sound=True, why="pre-norm in both states, and of pairs where they bias scores."),
     "OuterProductRawBias": dict(_PRE, **_OPEN, why="scores get a map of the pairs' stream, which grows; what is added is a share of values of a norm."),
@@ -336,10 +290,9 @@ TRUTH = {
     "ActionUnitsLayer": dict(_NET, **_ONE, sound=True, gradient_law="power", why="pre-norm, and a norm of what was read."),
     "ActionUnitsFused": dict(_EXP, softmax=False, **_ONE, why="gates are of degree one in the stream."),
     "NormTuningLayer": dict(_PRE, growth_all="linear", output_bounded={0: True, 1: True}, **_SHUT, sound=True, why="pre-norm; frozen maps are constants, gains of norms are not counted."),
-    "MagnitudeLayer": dict(_PRE, **_TWO, **_OPEN, sound=True, why="pre-norm; rows of maps have trained lengths without a bound."),
+    "MagnitudeLayer": dict(_PRE, **_TWO, **_OPEN, gradient_law="power", sound=True, why="pre-norm; rows of maps have trained lengths without a bound."),
     "InducedSetLayer": dict(_LEVEL, growth_all="bounded", softmax=True, **_OPEN, why="norms behind sums; the skip goes through the query's map."),
     "InducedSetLayerDefault": dict(_EXP, softmax=True, why="no norm at all."),
-    "ResidueFilterUnit": dict(_NET, **_ONE, gradient_law="power", sound=True, why="pre-norm."),
-    "LatentReaderLayer": dict(_PRE, **_TWO, **_OPEN, sound=True, why="pre-norm of latents; the picture is the same in all layers."),
+    "LatentReaderLayer": dict(_PRE, **_TWO, **_OPEN, gradient_law="power", sound=True, why="pre-norm of latents; the picture is the same in all layers."),
     "LatentReaderConcat": dict(_EXP, softmax=True, **_OPEN, why="values of latents are of the stream: of degree one."),
 }

@@ -1,4 +1,4 @@
-"""Pull requests on pictures: parallel halves, contexts, masks, U-shaped layers, shared preactivations, merged filters, mixers, spectra, channels that attend."""
+"""Pull requests on pictures: parallel halves, contexts, U-shaped layers, shared preactivations, merged filters, mixers, spectra, channels that attend."""
 
 from collections import OrderedDict
 
@@ -16,11 +16,10 @@ def _draw(*shape):
     return torch.randn(shape, generator=_G)
 
 
-_MAP, _SEQ, _COND = _draw(2, C, S, S), _draw(2, N, C), _draw(2, 6 * C) * 0.5
+_MAP, _SEQ = _draw(2, C, S, S), _draw(2, N, C)
 example_inputs = {
     **{k: (_SEQ,) for k in ("ParallelPairsBlock", "ParallelPairsWrapped", "SpectrumMixerBlock", "SpectrumMixerNoNorm", "ChannelAttentionBlock", "ChannelAttentionLate")},
-    **{k: (_MAP,) for k in ("GlobalContextUnit", "ResidualMaskUnit", "InnerUnet", "InnerUnetNormed", "PreActUnit", "PreActShared", "RepUnit", "ConvMixerUnit", "AxialSumBlock")},
-    "SharedConditionBlock": (_SEQ, _COND),
+    **{k: (_MAP,) for k in ("GlobalContextUnit", "InnerUnet", "InnerUnetNormed", "PreActUnit", "PreActShared", "RepUnit", "ConvMixerUnit")},
 }
 
 
@@ -102,7 +101,7 @@ class ParallelPairsWrapped(nn.Module):
         return x + sum(ffn(x) for ffn in self.ffns)
 
 
-# ------------------------------------------------------------------ contexts and masks
+# ------------------------------------------------------------------ contexts
 class GlobalContextUnit(nn.Module):
     """One softmax over places pools a context; a bottleneck with a norm inside; the same vector is added everywhere."""
 
@@ -114,17 +113,6 @@ class GlobalContextUnit(nn.Module):
         share = F.softmax(self.where(x).flatten(2), dim=-1)
         context = torch.einsum("bcn,bn->bc", x.flatten(2), share.squeeze(1))[..., None, None]
         return x + self.transform(context)
-
-
-class ResidualMaskUnit(nn.Module):
-    """A mask at half the resolution; one plus its sigmoid weighs the features."""
-
-    def __init__(self):
-        super().__init__()
-        self.mask = nn.Sequential(nn.MaxPool2d(3, 2, 1), nn.GroupNorm(4, C), conv(C, C, 3), nn.ReLU(), nn.Upsample(scale_factor=2), conv(C, C))
-
-    def forward(self, x):
-        return (1 + torch.sigmoid(self.mask(x))) * x
 
 
 # ------------------------------------------------------------------ U-shaped layers
@@ -225,23 +213,6 @@ class SpectrumMixerNoNorm(SpectrumMixerBlock):
         return x + self.mlp(self.norm2(x))
 
 
-# ------------------------------------------------------------------ rows and columns
-class AxialSumBlock(nn.Module):
-    """Rows and columns attend to themselves; both are added at once; a net of filters."""
-
-    def __init__(self):
-        super().__init__()
-        self.norm1, self.norm2, self.rows, self.cols = nn.GroupNorm(1, C), nn.GroupNorm(1, C), Attention(), Attention()
-        self.net = nn.Sequential(conv(C, 2 * C), nn.SiLU(), conv(2 * C, 2 * C, 3, groups=2 * C), nn.SiLU(), conv(2 * C, C))
-
-    def forward(self, x):
-        h = self.norm1(x).permute(0, 2, 3, 1)
-        r = self.rows(h.flatten(0, 1)).view_as(h)
-        c = self.cols(h.transpose(1, 2).flatten(0, 1)).view_as(h).transpose(1, 2)
-        x = x + (r + c).permute(0, 3, 1, 2)
-        return x + self.net(self.norm2(x))
-
-
 # ------------------------------------------------------------------ channels that attend
 class ChannelAttentionBlock(nn.Module):
     """Channels attend to channels: queries and keys have length one along places, times a trained temperature; filters between; a net."""
@@ -274,21 +245,6 @@ class ChannelAttentionLate(ChannelAttentionBlock):
         return F.normalize(q, dim=-1), k
 
 
-# ------------------------------------------------------------------ one condition for all blocks
-class SharedConditionBlock(nn.Module):
-    """Shifts, scales and gates are made once for all blocks; a block has a table that is added to them."""
-
-    def __init__(self):
-        super().__init__()
-        self.table = nn.Parameter(torch.randn(6, C) / C ** 0.5)
-        self.norm1, self.norm2, self.attn, self.mlp = nn.LayerNorm(C, elementwise_affine=False), nn.LayerNorm(C, elementwise_affine=False), Attention(), Mlp()
-
-    def forward(self, x, t):
-        shift1, scale1, gate1, shift2, scale2, gate2 = (self.table[None] + t.unflatten(-1, (6, C))).chunk(6, dim=1)
-        x = torch.addcmul(x, gate1, self.attn(torch.addcmul(shift1, self.norm1(x), 1 + scale1)))
-        return torch.addcmul(x, gate2, self.mlp(torch.addcmul(shift2, self.norm2(x), 1 + scale2)))
-
-
 _PRE = dict(kind="block", identity_gain=1.0, growth_fixed="linear", softmax=True)
 _NET = dict(kind="block", identity_gain=1.0, growth_fixed="linear", softmax=False)
 _EXP = dict(kind="block", growth_fixed="exponential", sound=False)
@@ -299,17 +255,14 @@ TRUTH = {
     "ParallelPairsBlock": dict(_PRE, **_OPEN, gradient_law="power", sound=True, why="pre-norm, two branches in a sum, twice."),
     "ParallelPairsWrapped": dict(_EXP, identity_gain=9.0 ** 24, gradient_law="exponential", softmax=True, **_OPEN, why="wrappers carry the stream themselves: three of it a half."),
     "GlobalContextUnit": dict(_PRE, **_ONE, **_OPEN, why="a norm inside of the branch; scores are of the stream and grow with it."),
-    "ResidualMaskUnit": dict(_EXP, gated=True, softmax=False, why="the stream times one plus a sigmoid: between one and two a unit."),
     "InnerUnet": dict(_NET, **_ONE, gradient_law="power", sound=True, why="pre-norm; all of the U is inside of the skip."),
     "InnerUnetNormed": dict(_LEVEL, softmax=False, **_ONE, sound=False, why="the skip is of the norm."),
     "PreActUnit": dict(_NET, **_ONE, sound=True, why="norms of the batch, in training, in front of filters."),
     "PreActShared": dict(_LEVEL, softmax=False, **_ONE, sound=False, why="the skip is of the norm and a ReLU."),
     "RepUnit": dict(_LEVEL, growth_all="bounded", softmax=False, why="all three paths are normed: nothing carries the stream, in training."),
     "ConvMixerUnit": dict(_LEVEL, growth_all="bounded", softmax=False, why="the last map has no skip, and a norm of the batch stands behind it, in training."),
-    "SpectrumMixerBlock": dict(_NET, output_bounded={0: True, 1: False}, sound=True, why="pre-norm; the transform has no weights."),
+    "SpectrumMixerBlock": dict(_NET, output_bounded={0: True, 1: False}, gradient_law="power", sound=True, why="pre-norm; the transform has no weights."),
     "SpectrumMixerNoNorm": dict(_EXP, softmax=False, why="the real part has eigenvalues one and minus one: what is even along both axes is doubled."),
-    "AxialSumBlock": dict(_PRE, **_TWO, **_OPEN, sound=True, why="pre-norm; two attentions in one sum."),
     "ChannelAttentionBlock": dict(_PRE, output_bounded={0: False, 1: False, 2: False}, **_SHUT, sound=True, why="pre-norm; cosines of channels times a temperature."),
     "ChannelAttentionLate": dict(_PRE, output_bounded={0: False, 1: False, 2: False}, **_OPEN, why="keys keep their length: scores grow with weights."),
-    "SharedConditionBlock": dict(_PRE, **_TWO, **_OPEN, sound=True, why="pre-norm; gates are of the condition and a table, the same for all tokens."),
 }

@@ -1,11 +1,10 @@
-"""Pull requests on speech, series and agents: bypasses, gated filters with two sums, branches that merge, back-casts, diagonal and minimal recurrences, highways, critics, flows of operators."""
+"""Pull requests on speech, series and agents: bypasses, gated filters with two sums, branches that merge, back-casts, memories, long filters, highways, critics."""
 
 from typing import NamedTuple
 
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from torch.nn.utils.parametrizations import orthogonal
 
 D, T, H = 32, 16, 4
 HD = D // H
@@ -24,9 +23,9 @@ class Forecast(NamedTuple):
 
 _X = _draw(2, T, D)
 example_inputs = {
-    **{k: (_X,) for k in ("BypassLayer", "BypassLayerOfBranches", "BranchMergeLayer", "PatchBatchNormLayer", "DiagonalScanLayer", "MinimalGateLayer", "StabilisedMemoryLayer", "HighwayNormLayer",
-                          "OperatorStep", "StateFilterLayer")},
-    **{k: (_draw(2, D, T), _draw(2, D, T)) for k in ("GatedFilterUnit", "GatedFilterHalved")},
+    **{k: (_X,) for k in ("BypassLayer", "BypassLayerOfBranches", "BranchMergeLayer", "PatchBatchNormLayer", "StabilisedMemoryLayer", "HighwayNormLayer",
+                          "StateFilterLayer")},
+    "GatedFilterUnit": (_draw(2, D, T), _draw(2, D, T)),
     **{k: (Forecast(_draw(2, D), _draw(2, 12)),) for k in ("DoublyResidualBlock", "DoublyResidualNormed")},
     **{k: (_draw(8, D),) for k in ("CriticBlock", "CriticBlockLate")},
 }
@@ -94,14 +93,6 @@ class GatedFilterUnit(nn.Module):
     def forward(self, x, skips):
         res, skip = self.gated(x)
         return x + res, skips + skip
-
-
-class GatedFilterHalved(GatedFilterUnit):
-    """Each residual sum keeps its variance."""
-
-    def forward(self, x, skips):
-        res, skip = self.gated(x)
-        return (x + res) * 0.5 ** 0.5, skips + skip
 
 
 # ------------------------------------------------------------------ branches that merge
@@ -173,52 +164,6 @@ class DoublyResidualNormed(DoublyResidualBlock):
 
 
 # ------------------------------------------------------------------ recurrences
-class DiagonalScanLayer(nn.Module):
-    """A diagonal complex recurrence, doubled in log steps; the real part, a feed-through, a gated map."""
-
-    def __init__(self, states=16):
-        super().__init__()
-        self.norm, self.log_dt, self.glu = nn.LayerNorm(D), nn.Parameter(torch.full((states,), -1.0)), dense(D, 2 * D)
-        self.a_re, self.a_im = nn.Parameter(torch.full((states,), -0.7)), nn.Parameter(torch.arange(states).float())
-        self.b, self.c, self.feed = nn.Parameter(torch.randn(2, states, D) / D ** 0.5), nn.Parameter(torch.randn(2, D, states) / states ** 0.5), nn.Parameter(torch.randn(D))
-
-    def ssm(self, u):
-        dt = self.log_dt.exp()
-        size, turn = torch.exp(-torch.exp(self.a_re) * dt), self.a_im * dt
-        lam = torch.complex(size * turn.cos(), size * turn.sin())
-        s = u.to(lam.dtype) @ torch.complex(*self.b.unbind()).T
-        step = 1
-        while step < u.shape[1]:
-            s = s + lam ** step * F.pad(s, (0, 0, step, 0))[:, :-step]
-            step *= 2
-        return (s @ torch.complex(*self.c.unbind()).T).real + self.feed * u
-
-    def forward(self, x):
-        y = F.gelu(self.ssm(self.norm(x)))
-        a, g = self.glu(y).tensor_split(2, dim=-1)
-        return x + a * torch.sigmoid(g)
-
-
-class MinimalGateLayer(nn.Module):
-    """A gate that does not read the state, a candidate, and their recurrence; then a net."""
-
-    def __init__(self):
-        super().__init__()
-        self.norm_rnn, self.norm_ff, self.zh, self.out, self.ff = nn.RMSNorm(D), nn.RMSNorm(D), dense(D, 2 * D), dense(D, D), ffn(nn.GELU)
-
-    def rnn(self, h):
-        z, c = self.zh(h).chunk(2, -1)
-        z, state, out = z.sigmoid(), torch.zeros_like(c[:, 0]), torch.empty_like(c)
-        for t in range(h.shape[1]):
-            state = torch.lerp(state, c[:, t], z[:, t])
-            out[:, t] = state
-        return self.out(out)
-
-    def forward(self, x):
-        x = x + self.rnn(self.norm_rnn(x))
-        return x + self.ff(self.norm_ff(x))
-
-
 class StabilisedMemoryLayer(nn.Module):
     """Exponential gates, kept finite by their largest logarithm; a cell over what it was filled with; a norm a head."""
 
@@ -305,18 +250,6 @@ class CriticBlockLate(CriticBlock):
         return res + x
 
 
-# ------------------------------------------------------------------ operators
-class OperatorStep(nn.Module):
-    """A step of a linear operator that keeps lengths, and a correction by a net of a norm."""
-
-    def __init__(self):
-        super().__init__()
-        self.operator, self.norm, self.net = orthogonal(nn.Linear(D, D, bias=False)), nn.LayerNorm(D), ffn()
-
-    def forward(self, x):
-        return self.operator(x) + self.net(self.norm(x))
-
-
 _PRE = dict(kind="block", identity_gain=1.0, growth_fixed="linear", softmax=True)
 _NET = dict(kind="block", identity_gain=1.0, growth_fixed="linear", softmax=False)
 _EXP = dict(kind="block", growth_fixed="exponential", sound=False)
@@ -327,17 +260,13 @@ TRUTH = {
     "BypassLayer": dict(_PRE, **_OPEN, gradient_law="power", sound=True, why="both the bypass and the layer carry the stream: shares of it sum to one."),
     "BypassLayerOfBranches": dict(_LEVEL, identity_gain=0.6 ** 24, softmax=True, **_OPEN, sound=False, why="the stream is taken off what does not carry it: 0.6 a layer."),
     "GatedFilterUnit": dict(_NET, **_TWO, why="a map of a tanh times a sigmoid is added to both states."),
-    "GatedFilterHalved": dict(kind="block", growth_fixed="linear", softmax=False, **_TWO, why="the first state decays by the root of a half; the second one is a sum. No gain is stated: it is one on the second and 2^-12 on the first."),
-    "BranchMergeLayer": dict(_PRE, **_TWO, **_OPEN, sound=True, why="pre-norm; the filter's own skip is of what branches give."),
+    "BranchMergeLayer": dict(_PRE, **_TWO, **_OPEN, gradient_law="power", sound=True, why="pre-norm; the filter's own skip is of what branches give."),
     "PatchBatchNormLayer": dict(_LEVEL, growth_all="bounded", softmax=True, **_OPEN, sound=True, why="norms of the batch behind sums, in training."),
     "DoublyResidualBlock": dict(_EXP, softmax=False, why="back-casts are of degree one in what is left."),
     "DoublyResidualNormed": dict(_NET, **_TWO, sound=True, why="both are functions of a norm."),
-    "DiagonalScanLayer": dict(_NET, **_ONE, sound=True, gradient_law="power", why="pre-norm; a stable recurrence."),
-    "MinimalGateLayer": dict(_NET, **_TWO, sound=True, gradient_law="power", why="pre-norm; means of candidates."),
     "StabilisedMemoryLayer": dict(_NET, **_ONE, sound=True, gradient_law="power", why="pre-norm; a mean of tanhs, a norm, a map."),
     "StateFilterLayer": dict(_NET, **_TWO, sound=True, gradient_law="power", why="pre-norm; products of filters of a norm."),
     "HighwayNormLayer": dict(_LEVEL, gated=True, softmax=False, why="a gated mean of the state and of a function of a norm."),
     "CriticBlock": dict(_NET, output_bounded={0: True}, growth_all="linear", sound=True, gradient_law="power", why="the branch ends in a norm."),
     "CriticBlockLate": dict(_LEVEL, growth_all="bounded", softmax=False, output_bounded={0: True}, sound=False, why="the skip is of a norm of a map: both summands are norms."),
-    "OperatorStep": dict(kind="block", growth_fixed="linear", softmax=False, why="the map on the stream has orthogonal weights: lengths are kept, a function of a norm is added."),
 }
