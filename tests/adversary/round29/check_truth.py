@@ -7,7 +7,8 @@ from tests.adversary.rounds._truth import Round, main
 
 FILES = ["layers", "pixels", "sounds", "nodes", "models"]
 FAR = {"DiffAttnFolded": 1e30}
-BOUND = {"DiffAttnFolded": 4.0, "UnitStepLean": 1.0, "HighwayNormLayer": 4.0}
+BOUND = {"DiffAttnFolded": 4.0, "UnitStepLean": 1.0, "HighwayNormLayer": 4.0, "DepthAttentionLm": 4.0}
+"""Means of functions of norms or of unit vectors: level, with draws that scatter from depth to depth."""
 
 _free = _measure.free
 _measure.free = lambda model: [(k, p) for k, p in _free(model) if p.requires_grad]
