@@ -255,7 +255,7 @@ class LibraryLm(nn.Module):
 
     def trunk(self, x):
         mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1], device=x.device, dtype=x.dtype)
-        return self.encoder(x, mask=mask)
+        return self.encoder(x, mask=mask, is_causal=True)
 
     def forward(self, ids):
         return self.decoder(self.trunk(self.embed(ids) * math.sqrt(D) + self.pos[: ids.shape[1]]))
