@@ -305,8 +305,9 @@ TRUTH = {
     "DiffAttnFolded": dict(_LEVEL, identity_gain=0.2 ** 24, softmax=True, **_TWO, **_OPEN, sound=False, why="the factor of what heads give is on the stream: 0.2 a block."),
     "UnitStepLayer": dict(_LEVEL, growth_all="bounded", softmax=True, output_bounded={0: True, 1: True}, **_SHUT, sound=True, why="unit vectors after each half; queries and keys are unit vectors times the root of their width."),
     "UnitStepLean": dict(_LEVEL, identity_gain=0.9 ** 48, growth_all="bounded", softmax=True, output_bounded={0: True, 1: True}, **_SHUT, why="means of the stream and of unit vectors: 0.9 of the stream in each half."),
-    "LaurelLayer": dict(_PRE, **_TWO, **_OPEN, gradient_law="power", sound=True, why="pre-norm; only what is added is divided."),
-    "LaurelLayerScaled": dict(_LEVEL, identity_gain=2.0 ** -12, softmax=True, **_TWO, **_OPEN, sound=False, why="the root of two divides the stream, too."),
+    # three branches, in the order of their sums: attention, the low-rank path (which is normed), the net
+    "LaurelLayer": dict(_PRE, output_bounded={0: False, 2: False}, **_OPEN, gradient_law="power", sound=True, why="pre-norm; only what is added is divided."),
+    "LaurelLayerScaled": dict(_LEVEL, identity_gain=2.0 ** -12, softmax=True, output_bounded={0: False, 2: False}, **_OPEN, sound=False, why="the root of two divides the stream, too."),
     "ProductKeyLayer": dict(_PRE, **_ONE, **_OPEN, sound=True, why="pre-norm; shares of rows of a table."),
     "FusedParallelLayer": dict(_PRE, **_ONE, **_SHUT, gradient_law="power", sound=True, why="pre-norm; queries and keys are normed."),
     "TokenShiftLayer": dict(_NET, **_TWO, gradient_law="power", sound=True, why="pre-norm; shifts are of norms."),
