@@ -41,6 +41,8 @@ large behind a thousand blocks."""
 FELT, SAME, LESS = 1e-2, 0.02, 0.1
 """Growth of a much larger state over all blocks, in logarithms, from which on it is one; how far two of them may differ that are of two sizes (what
 has a size of its own gives a thousandth at the second); and how much less than the first half of the blocks the second one may add."""
+BURSTS = 1.5
+"""How many times as much, in logarithms, each block multiplies a state of which a power is added than the block before (a square: twice)."""
 ADDED = 1.3
 """How many times as much the second half of the blocks may add to a stream of linear growth as the first does."""
 
@@ -112,7 +114,10 @@ def growth(depths: Sequence[FoundDepth]) -> str | None:
 
 def multiplies(large: Sequence[Sequence[float | None]]) -> bool:
     """Whether blocks multiply a state that is much larger than all that has a size of its own: by the same factor whatever its size, and on the
-    average by as much far behind as in the beginning. What is carried on more than once grows ever more slowly, in logarithms."""
+    average by as much far behind as in the beginning. What is carried on more than once grows ever more slowly, in logarithms. A square of the state
+    multiplies it by more and more, until it leaves the range of floats."""
+    if len(large) >= 2 and all(map(_bursts, large)):
+        return True
     runs = [_logs(sizes) for sizes in large]
     if len(runs) < 2 or any(len(logs) < 8 * ENDS for logs in runs):
         return False
@@ -123,6 +128,15 @@ def multiplies(large: Sequence[Sequence[float | None]]) -> bool:
     (early, one), (late, other) = map(_mean, (steps[: len(steps) // 2], steps[len(steps) // 2 :]))
     slower = early - late > max(LESS * early, 2 * math.hypot(one, other))  # it may end sooner or later
     return not slower and min(early, late) > EVEN * max(early, late) and late > SURE * other
+
+
+def _bursts(sizes: Sequence[float | None]) -> bool:
+    """Whether a state is multiplied by more and more from block to block, and leaves the range of floats."""
+    end = next((n for n, size in enumerate(sizes) if size is None or size >= BEYOND), 0)
+    logs = _logs(sizes[:end])
+    steps = [b - a for a, b in pairwise(logs)]
+    left = end < len(sizes) and (sizes[end] or 0.0) >= BEYOND
+    return left and len(steps) >= 2 and steps[0] > SEEN and all(b > BURSTS * a for a, b in pairwise(steps))
 
 
 def _mean(values: Sequence[float]) -> tuple[float, float]:

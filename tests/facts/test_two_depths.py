@@ -100,6 +100,23 @@ def test_a_large_state_is_multiplied_by_the_same_factor_at_any_size(size: Callab
     assert not two_depths.multiplies([[size(k, 1e6) for k in range(97)]]) and not two_depths.multiplies([[None] * 97] * 2)
 
 
+LAST = 1.7976931348623157e308
+
+
+@pytest.mark.parametrize(
+    ("sizes", "law"),
+    [
+        ([1e6, 1e12, 1e24, 1e48, 1e96, 1e192, LAST, None], True),  # a square of the state
+        ([1e6, 1e9, 1e12, 1e15, LAST, None], False),  # the same factor again and again, and then an end
+        ([1e6, 1e12, 1e24, 1e48, None, None], False),  # no number, and no size
+        ([1e6, LAST, None], False),
+        ([1e6, 1e12, 1e24, 1e20, LAST], False),
+    ],
+)
+def test_a_power_of_a_large_state_leaves_the_range_of_floats(sizes: list[float | None], law: bool) -> None:
+    assert two_depths.multiplies([sizes, sizes]) is law and not two_depths.multiplies([sizes, [1e9] * 8])
+
+
 class Base(nn.Module):
     """An MLP. x: [2, 8, 32]."""
 
