@@ -11,7 +11,7 @@ from screen.facts.claims import claims_of
 from screen.facts.operator import StreamOperator, operators_of, whole_of
 from screen.facts.operator.forms import DETACHED
 from screen.facts.operator.identity import identity_of
-from screen.facts.operator.steps import StateBound, StateBounds, normed_sums
+from screen.facts.operator.steps import StateBound, StateBounds, end_of_loop, normed_sums
 from screen.facts.record import Facts
 from screen.facts.whole import blocks_in_one
 from screen.graph import Graph
@@ -96,6 +96,8 @@ def _with_operators(facts: Facts, readers: list[Reader]) -> Facts:
         elif stream.cuts:
             normed = sure(normed_sums, reader, stream)
             bounds.update({} if isinstance(normed, Unknown) else normed)
+            end = sure(end_of_loop, reader)
+            bounds.update({(stream.states[-1],): end} if isinstance(end, StateBound) else {})
     written = dict(pair for r in readers for pair in written_in(r))
     facts = replace(facts, streams=tuple(streams), readers=mine, operators=tuple(operators), whole=sure(whole_of, mine, operators))
     return replace(facts, growing=growing, state_bounds=bounds, written_softmaxes=written)

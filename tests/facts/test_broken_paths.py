@@ -46,6 +46,22 @@ class MappedAlike(Mapped):
         super().__init__(4.0)
 
 
+class MappedLate(Mapped):
+    """The map stands behind the norm: what a block hands on is as large as the map makes it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.inner(self.norm(x + torch.tanh(self.out(x))))
+        return out
+
+
+class MappedBare(Mapped):
+    """No norm."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.inner(x)
+        return h + torch.tanh(self.out(h))
+
+
 def _report(block: nn.Module, *shape: int, **options: Any) -> Any:
     torch.manual_seed(0)
     return screen.check(block, example_inputs=torch.randn(*shape), depth=DEPTH, **options)
@@ -68,3 +84,9 @@ def test_a_map_on_the_stream(block: type[nn.Module], state: str) -> None:
     report = screen.check(f"{__file__}::{block.__name__}", example_inputs=f"x=float32[2,8,{WIDTH}]", depth=DEPTH, isolate=False)
     assert any(c.claim == "gradient_ratio" and c.status == "measured" for c in report.claims)
     assert _channel(report).state == state
+
+
+@pytest.mark.parametrize(("block", "fixed", "every"), [(Mapped, "bounded", "bounded"), (MappedLate, "bounded", None), (MappedBare, None, None)])
+def test_what_the_last_copy_gives_is_bounded_by_its_norm(block: type[nn.Module], fixed: str | None, every: str | None) -> None:
+    laws = {c.weights: c.value for c in _report(block(), 2, 8, WIDTH).claims if c.claim == "growth"}
+    assert laws == {"fixed": fixed, "all": every}

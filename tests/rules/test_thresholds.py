@@ -388,7 +388,7 @@ ELSEWHERE = {
     "facts.claims.states_read.FEW": "tests/facts/test_keys_of_another_block.py",
     "facts.operator.gates.DEEPEST": "steps that are followed", "facts.operator.gates.LARGEST": "of floats",
     "facts.operator.shares.DEEPEST": "steps of an iteration that are followed",
-    "facts.operator.steps.FARTHEST": "states that are followed",
+    "facts.operator.steps.FARTHEST": "states that are followed", "facts.operator.steps.ROUNDING": "of floats",
     "facts.operator.steps.LOW": "where a slope is read off", "facts.operator.steps.HIGH": "where a slope is read off",
     "facts.operator.steps.LARGER": "where a slope is read off", "facts.operator.steps.LARGEST": "where a slope is read off",
     "verdict.risk.assess.HALVINGS": "how exactly a flip is found", "verdict.risk.channels.TINY": "of floats",

@@ -104,7 +104,9 @@ def growth(facts: Facts, stream: Stream, operator: StreamOperator | Unknown, *, 
     """Size against depth: `bounded`, `linear`, `polynomial`, `exponential`, as an upper law; `exponential` where the identity path alone is."""
     if isinstance(operator, Unknown):
         ends = [facts.state_bounds.get((s.add, s.output)) for k in stream.kinds for s in k.sublayers[-1:]]
-        return "bounded" if stream.cuts and ends and all(b and b.always is True for b in ends) else operator
+        last = facts.state_bounds.get((stream.states[-1],))
+        normed = (ends and all(b and b.always is True for b in ends)) or (last and (last.always if all_weights else last.held) is True)
+        return "bounded" if stream.cuts and normed else operator
     if isinstance(operator.clean, Unknown) or operator.breaks:
         return _by_states(facts, stream, operator, all_weights)
     if all_weights and operator.grows and growth(facts, stream, operator, all_weights=False) == "exponential":

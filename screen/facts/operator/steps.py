@@ -138,6 +138,18 @@ def normed_sums(reader: Reader, stream: Stream) -> dict[tuple[int, ...], StateBo
     return found
 
 
+def end_of_loop(reader: Reader) -> StateBound | None:
+    """What the last copy of a block gives, from what enters it; None where no block is repeated, or its copies are handed several values."""
+    graph, flow = reader.flow.graph, reader.flow
+    if graph.loop is None or not graph.loop.copies or len(graph.outputs) != 1:
+        return None
+    last = graph.loop.copies[-1]
+    own = [n for n in graph.nodes if last in graph.call_path(n.call)]
+    handed = {i for n in own for i in flow.counting[n.index] if last not in graph.call_path(graph.nodes[i].call) and flow.from_input[i]}
+    carried = [i for i in handed if graph.nodes[i].op != "input"]
+    return _between(reader, carried[0], graph.outputs[0])[0] if len(carried) == 1 else None
+
+
 def _bound_at(reader: Reader, nodes: list[int], place: int, still: frozenset[str]) -> StateBound:
     """The bound of one state from the one before it; where it reads earlier ones too, from the nearest that all of it is made of."""
     found, alone = _between(reader, nodes[place - 1], nodes[place], still)
@@ -188,4 +200,4 @@ def _slope(walk: Walk, bound: Expr, weights: float, still: frozenset[str], start
     return (math.exp(ends[1]) - math.exp(ends[0])) / (HIGH - LOW)
 
 
-__all__ = ["StateBound", "StateBounds", "normed_sums"]
+__all__ = ["StateBound", "StateBounds", "end_of_loop", "normed_sums"]
