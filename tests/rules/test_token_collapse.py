@@ -60,3 +60,19 @@ def test_beta_alone_is_not_asked_for_where_it_does_not_do() -> None:
     found = next(f for f in report.findings if f.code == "D201")
     assert found.outcome == "conditional"
     assert found.remedy.startswith("scale V and O")
+
+
+class OnSphere(Block):
+    """A tenth of the way to what each branch says, all of length one (nGPT): no weight is on the way from its size to the stream."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        for branch in (lambda h: self.o(F.scaled_dot_product_attention(self.q(h), self.k(h), self.v(h))), lambda h: self.down(F.relu(self.up(h)))):
+            x = F.normalize(x + 0.1 * (F.normalize(branch(x), dim=-1) - x), dim=-1)
+        return x
+
+
+def test_a_branch_behind_a_norm_is_judged_by_how_its_tokens_start() -> None:
+    torch.manual_seed(0)
+    report = report_on(OnSphere(1.0))
+    said = next(f for f in report.findings if f.code == "D201")
+    assert said.outcome == "conditional" and 0.1 < dict(said.numbers)["one_minus_cos"] < 1.1
