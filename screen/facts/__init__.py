@@ -96,7 +96,7 @@ def _with_operators(facts: Facts, readers: list[Reader]) -> Facts:
         elif stream.cuts:
             normed = sure(normed_sums, reader, stream)
             bounds.update({} if isinstance(normed, Unknown) else normed)
-            end = sure(end_of_loop, reader)
+            end = sure(end_of_loop, reader) if stream.role != "inner" and sum(s.role != "inner" for s in facts.streams) == 1 else None
             bounds.update({(stream.states[-1],): end} if isinstance(end, StateBound) else {})
     written = dict(pair for r in readers for pair in written_in(r))
     facts = replace(facts, streams=tuple(streams), readers=mine, operators=tuple(operators), whole=sure(whole_of, mine, operators))

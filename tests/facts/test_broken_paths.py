@@ -86,7 +86,7 @@ def test_a_map_on_the_stream(block: type[nn.Module], state: str) -> None:
     assert _channel(report).state == state
 
 
-@pytest.mark.parametrize(("block", "fixed", "every"), [(Mapped, "bounded", "bounded"), (MappedLate, "bounded", None), (MappedBare, None, None)])
+@pytest.mark.parametrize(("block", "fixed", "every"), [(Mapped, "bounded", "bounded"), (MappedLate, None, None), (MappedBare, None, None)])
 def test_what_the_last_copy_gives_is_bounded_by_its_norm(block: type[nn.Module], fixed: str | None, every: str | None) -> None:
     laws = {c.weights: c.value for c in _report(block(), 2, 8, WIDTH).claims if c.claim == "growth"}
     assert laws == {"fixed": fixed, "all": every}

@@ -105,7 +105,7 @@ def growth(facts: Facts, stream: Stream, operator: StreamOperator | Unknown, *, 
     if isinstance(operator, Unknown):
         ends = [facts.state_bounds.get((s.add, s.output)) for k in stream.kinds for s in k.sublayers[-1:]]
         last = facts.state_bounds.get((stream.states[-1],))
-        normed = (ends and all(b and b.always is True for b in ends)) or (last and (last.always if all_weights else last.held) is True)
+        normed = (ends and all(b and b.always is True for b in ends)) or (last is not None and last.always is True)
         return "bounded" if stream.cuts and normed else operator
     if isinstance(operator.clean, Unknown) or operator.breaks:
         return _by_states(facts, stream, operator, all_weights)
