@@ -207,9 +207,9 @@ def _untold(facts: Facts, stream: Stream, what: str, why: Unknown) -> Outcome:
 
 def _compensated(facts: Facts, stream: Stream, number: float | Unknown, apart: float | Unknown, tied: bool) -> Outcome:
     site, depth, name = at(stream, place=_last(stream).place), facts.depth(stream), f"`{stream.name}`"
-    if isinstance(number, Unknown) and isinstance(apart, float):  # what a norm behind the branch makes of it is as large whatever its weights are
-        return _collapse(facts, stream, apart, tied)
     if isinstance(number, Unknown):
+        if isinstance(apart, float):  # what a norm behind the branch makes of it is as large whatever its weights are
+            return _collapse(facts, stream, apart, tied)
         return _untold(facts, stream, f"{name} is multiplied by α, and whether its weights fit is unknown:", number)
     onward = through_decoder(facts, stream)
     number, what = number * onward, "Σ(v² + w²)/α²" + (f" · {onward:.3g} (Σ v·w/α of the cross-attentions that read it)" if onward != 1.0 else "")

@@ -122,3 +122,34 @@ def test_a_draw_is_no_row_of_numbers() -> None:
     nn.init.normal_(block.lambdas)
     report = screen.check(block, depth=DEPTH, example_inputs=(torch.randn(2, 8, 32), torch.randn(2, 8, 32)))
     assert _claim(report, "identity_gain", "start").status != "proved"
+
+
+class Rising(Model):
+    """Each block keeps more of the stream than the one before it, and the first keeps all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for layer, block in enumerate(self.blocks):
+            block.lambdas = nn.Parameter(torch.tensor([1.0 + 0.1 * layer, 0.0]))
+
+
+class Falling(nn.Module):
+    """Each block keeps less of the stream than the one before it, the last all of it. x, first: [2, 8, 32]."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(Shares() for _ in range(DEPTH))
+        for layer, block in enumerate(self.blocks):
+            block.lambdas = nn.Parameter(torch.tensor([1.0 + 0.1 * (DEPTH - 1 - layer), 0.5]))
+
+    def forward(self, x: Tensor, first: Tensor) -> Tensor:
+        for block in self.blocks:
+            x = block(x, first)
+        return x
+
+
+@pytest.mark.parametrize("model", [Rising, Falling])
+def test_no_block_stands_for_others_that_start_larger(model: type[nn.Module]) -> None:
+    value = example_inputs() if model is Rising else (torch.randn(2, 8, 32), torch.randn(2, 8, 32))
+    report = screen.check(model(), example_inputs=value, spot_check=False)
+    assert _claim(report, "growth", "fixed").value in (None, "exponential")

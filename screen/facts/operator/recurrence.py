@@ -389,6 +389,8 @@ def _operator(
     if isinstance(carried, Unknown) and isinstance(start, Range):
         begun, _ = _law([p.at_start() for p in steps], {o: p.at_start() for o, p in back.items()}, reader, max(1, blocks))
         begun = _told(start) if begun == "decaying" and steps else begun
+        if not steps and any(p.at_start().gain.high > 1 + EVEN for p in back.values()):
+            begun = carried  # numbers that differ from block to block are no law
     convex = bool(states) and all(s.is_convex for s in states)
     shares = {o: share for o in through if (share := _share(table[o])) is not None}
     added = next((n for _, b in reader.branches[:1] for n in (b.output, ~b.output) if n in back), None)

@@ -12,8 +12,9 @@ from screen.calculi.bounds.expr import Expr
 from screen.calculi.bounds.interpreter import Walk
 from screen.calculi.bounds.quantities import at_start
 from screen.facts.operator.recurrence import StreamOperator
-from screen.graph import Node, Ref
+from screen.graph import SOURCES, Node, Ref
 from screen.structure.branches.branch import Branch
+from screen.structure.initial.laws import starting_value_of, starting_values_of
 from screen.structure.streams.reader import Reader
 from screen.structure.types import Stream, Tri, Unknown
 
@@ -105,19 +106,24 @@ def _of_both(one: StateBound, two: StateBound) -> StateBound:
 
 
 def _program(reader: Reader, begin: int, before: int, after: int) -> tuple[object, ...]:
-    """What is computed from one state to the next: ops and arguments, with nodes by their distance. What stands before it counts by what it is."""
+    """What is computed from one state to the next: ops and arguments, with nodes by their distance. What stands before it counts by what it is, and
+    weights by what is known of their start."""
     graph, flow = reader.flow.graph, reader.flow
+
+    def started(node: Node) -> object:
+        history = graph.histories.get(node.name, ()) if node.op in SOURCES else ()
+        return starting_value_of(history), starting_values_of(history)
 
     def spelled(value: object) -> object:
         if isinstance(value, Ref):
             node = graph.nodes[value.node]
-            return (after - value.node,) if value.node >= begin else (node.op, node.shape, flow.data[value.node])
+            return (after - value.node,) if value.node >= begin else (node.op, node.shape, flow.data[value.node], started(node))
         if isinstance(value, tuple):
             return tuple(map(spelled, value))
         return (type(value).__name__, value)
 
     def line(node: Node) -> tuple[object, ...]:
-        return node.op, node.shape, spelled(node.args), tuple((k, spelled(v)) for k, v in node.kwargs)
+        return node.op, node.shape, started(node), spelled(node.args), tuple((k, spelled(v)) for k, v in node.kwargs)
 
     return before - begin, *(line(graph.nodes[n]) for n in range(begin + 1, after + 1))
 

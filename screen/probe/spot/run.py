@@ -38,6 +38,8 @@ SECONDS = 1.0
 """Counted work, at the rates of the probe, above which nothing is measured."""
 PART = 8
 """A brief run multiplies nothing but in the first block of each kind, where that is at most one part in so many of all calls."""
+Result = tuple[Tensor, Mapping[str, Tensor]]
+"""What a run gives, and the gradient of each parameter by its name."""
 SAME_FORWARD, SAME_BACKWARD = 1e-3, 1e-2
 """Relative differences up to which replay and module agree, in float32."""
 TURNS = 50
@@ -167,7 +169,7 @@ class Run:
                 agrees = None if forward is None else forward <= SAME_FORWARD and (backward is None or backward <= SAME_BACKWARD)
                 if agrees is False and self._is_random(*plain):
                     agrees, found = None, replace(found, reason="the module gives other numbers each time that it runs")
-                if agrees is False and self._is_sharp(mine, output, {**self._cast(mine), **given}, weights, (forward, backward)):
+                if agrees is False and self._is_sharp(mine, output, {**self._cast(mine), **given}, weights, (out.detach(), own), plain):
                     agrees, found = None, replace(found, reason=SHARP)
             own = {**own, **plain[1]}
         sizes = [branch_gradients(own, [b.parameters for b in s.branches]) for s in self.plan.streams]
@@ -197,24 +199,22 @@ class Run:
         one, other = apart(again, output), gradients_apart(theirs, gradients)
         return (one is not None and one > SAME_FORWARD) or (other is not None and other > SAME_BACKWARD)
 
-    def _is_sharp(
-        self, tape: Tape, output: int, given: Env, weights: Mapping[int, Tensor], difference: tuple[float | None, float | None]
-    ) -> bool:
+    def _is_sharp(self, tape: Tape, output: int, given: Env, weights: Mapping[int, Tensor], mine: Result, theirs: Result) -> bool:
         """Whether rounding alone may bring the traced program and the module as far apart as they are."""
-        def ran(values: Mapping[int, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+
+        def ran(values: Mapping[int, Tensor]) -> Result:
             own = {i: v.detach().requires_grad_(True) for i, v in values.items()}
             with torch.enable_grad():
                 out = tape.run(tape.steps([output], [])[0], {**given, **own})[output]
                 grads = torch.autograd.grad(_functional(out), list(own.values()), allow_unused=True)
             return out.detach(), {self.names[i]: g for i, g in zip(own, grads, strict=True) if g is not None}
 
-        out, grads = ran(weights)
         moved = [ran(values) for values in shaken(weights, self.plan.seed)]
-        forward, backward = difference
-        if forward is not None and forward > SAME_FORWARD and not explains((apart(out, o) for o, _ in moved), forward, SAME_FORWARD):
+        forward, backward = apart(mine[0], theirs[0]), gradients_apart(mine[1], theirs[1])
+        if forward is not None and forward > SAME_FORWARD and not explains((apart(mine[0], out) for out, _ in moved), forward, SAME_FORWARD):
             return False
         small = backward is None or backward <= SAME_BACKWARD
-        return small or explains((gradients_apart(grads, g) for _, g in moved), backward or 0.0, SAME_BACKWARD)
+        return small or explains((gradients_apart(mine[1], grads) for _, grads in moved), backward or 0.0, SAME_BACKWARD)
 
     def _loss(self, out: Tensor) -> float | None:
         """Against labels that are independent of everything: ln Σ exp(u) − mean u, in the mean."""

@@ -64,7 +64,6 @@ def _start(graph: Graph, node: Node, found: dict[int, Start]) -> Start:
 
 def _of_row(graph: Graph, node: Node, row: tuple[float, ...], found: dict[int, Start]) -> Start:
     """What is made of numbers in a row: one of them, or a function of each."""
-    above = graph.nodes[node.inputs[0]]
     if node.op in ("getitem", "select"):
         place = node.args[-1] if node.op == "getitem" or node.args[1] in (0, -1) else None
         return row[place] if len(node.args) > 1 and type(place) is int and -len(row) <= place < len(row) else None
@@ -73,7 +72,7 @@ def _of_row(graph: Graph, node: Node, row: tuple[float, ...], found: dict[int, S
     if node.op == "softmax":
         total = math.fsum(math.exp(v - max(row)) for v in row)
         return tuple(math.exp(v - max(row)) / total for v in row)
-    if node.op not in _KNOWN or above.op == "unbind" or len(node.shape or ()) != 1:
+    if node.op not in _KNOWN or len(node.shape or ()) != 1:
         return None
     values = [_number(graph, node, {i: v if isinstance(found.get(i), tuple) else found.get(i) for i in node.inputs}) for v in row]
     made = tuple(v for v in values if isinstance(v, float))
@@ -81,6 +80,7 @@ def _of_row(graph: Graph, node: Node, row: tuple[float, ...], found: dict[int, S
 
 
 def _number(graph: Graph, node: Node, found: dict[int, Start]) -> float | None:
+    """The one number of a node from those of its inputs."""
     if node.op in FILLED:
         place = FILLED[node.op]
         return number(node.args[place] if len(node.args) > place else node.kwarg("fill_value"))

@@ -11,6 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import screen
+from screen.calculi.meanfield.moments import Moments
+from screen.calculi.meanfield.transfer import Normalise
 from screen.report.schema import Report
 
 WIDTH = 64
@@ -118,9 +120,6 @@ def test_the_start_is_that_of_a_draw(block: type[nn.Module]) -> None:
 
 def test_a_mean_over_tokens_takes_away_what_they_share() -> None:
     """Tokens of one direction come out apart, by any N of them: 1 − cos = N/(N − 1)."""
-    from screen.calculi.meanfield.moments import Moments
-    from screen.calculi.meanfield.transfer import Normalise
-
     slots = [Moments(1.0, 0.1), Moments(0.0, 0.0)]
     Normalise(0, 1, True, 0.0, 1.0, 1.0, 16.0).forward(slots)
     assert slots[1].power == pytest.approx(1.0) and slots[1].gap == pytest.approx(16 / 15)

@@ -32,9 +32,8 @@ def setitem(walk: Walk, node: Node) -> Value:
     value = as_value(new, base)
     if value.holes:
         raise NotUnderstood("a masked value is written")
-    jump = next((walk.one(i.node).jump for i in items if isinstance(i, Ref) and walk.one(i.node).jump is not None), None)
-    jump = jump if jump is not None else base.jump if base.jump is not None else value.jump
-    return replace(_either(walk, base, value, whole), jump=jump)
+    places = [walk.one(i.node) for i in items if isinstance(i, Ref)]
+    return replace(_either(walk, base, value, whole), jump=_jump(*places, base, value))
 
 
 def _spelled(items: tuple[object, ...], rank: int) -> tuple[object, ...]:
@@ -113,9 +112,8 @@ def scatter(walk: Walk, node: Node) -> Value:
             made.append(Fact(rss(*sides) if p == 2 else add(*sides), inner, outer, p))
         return tidy(made, base.flat)
 
-    jump = next((v.jump for v in (where, base, new) if v.jump is not None), None)
     return replace(base.bare(), mag=joined(base.mag, moved.mag), der=joined(base.der, moved.der), low=min(base.low, new.low),
-                   high=max(base.high, new.high), jump=jump)
+                   high=max(base.high, new.high), jump=_jump(where, base, new))
 
 
 def added_to(walk: Walk, node: Node) -> Value:
@@ -200,4 +198,5 @@ def _kept(bound: Bound, value: Value, along: frozenset[int]) -> Bound:
 
 
 def _jump(*values: object) -> int | None:
+    """The first place at which one of them jumps."""
     return next((v.jump for v in values if isinstance(v, Value) and v.jump is not None), None)
