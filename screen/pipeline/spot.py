@@ -115,7 +115,7 @@ def with_spot(facts: Facts, found: Found) -> Facts:
         claims = tuple(_of_depths(facts, c, found.depths) for c in facts.claims)
         return replace(facts, claims=Claims(claims, found.reason or "nothing was measured", False))
     streams = {s.stream: s for s in found.streams}
-    compared = [_compared(facts, claim, streams, found.depths, two_depths.multiplies(found.large)) for claim in facts.claims]
+    compared = [_compared(facts, claim, streams, found.depths) for claim in facts.claims]
     if found.replayed is False:
         compared = [_of_another(claim, _is_backward(found)) for claim in compared]
     compared = [_of_whole(facts, c, found.gain) for c in compared]
@@ -172,8 +172,7 @@ def _worst(found: Found) -> float:
     return max(found.forward or 0.0, found.backward or 0.0)
 
 
-def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream], depths: tuple[FoundDepth, ...], large: bool = False) -> Claim:
-    """`large`: blocks multiply a state that is large enough, however large it is."""
+def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream], depths: tuple[FoundDepth, ...]) -> Claim:
     found = streams.get(claim.stream or "")
     if found is None:  # its linear part is not derived
         return _of_depths(facts, claim, depths)
@@ -191,7 +190,7 @@ def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream], de
         whole = whole and isinstance(operator, StreamOperator) and operator.beside is None and not goes_on(facts.readers, operator)
         return _of_gain(claim, found, whole, streams_in_sequence(facts) <= 1)
     if claim.claim == "growth":
-        return _of_growth(facts, claim, found, two_depths.growth(depths), large)
+        return _of_growth(facts, claim, found, two_depths.growth(depths))
     first = after_first(facts, stream)
     values = {
         "rms_ratio": _ratio(found.rms, first),
@@ -302,8 +301,8 @@ def _law_of_reach(middle: Sequence[float], late: Sequence[float], end: Sequence[
     return max(CARRIED[law], "linear" if again > 1 + UNEQUAL else "bounded", key=LAWS.index)
 
 
-def _of_growth(facts: Facts, claim: Claim, found: FoundStream, deeper: str | None, large: bool = False) -> Claim:
-    """`deeper`: the law that two depths show; `large`: a large state is multiplied by every block."""
+def _of_growth(facts: Facts, claim: Claim, found: FoundStream, deeper: str | None) -> Claim:
+    """`deeper`: the law that two depths show."""
     stream = next(s for s in facts.streams if s.name == claim.stream)
     law, ratio = _law(found, after_first(facts, stream)), _ratio(found.rms, after_first(facts, stream))
     if claim.status == "unknown":
@@ -313,7 +312,7 @@ def _of_growth(facts: Facts, claim: Claim, found: FoundStream, deeper: str | Non
             return claim  # what its branches read is larger in a deeper model, and one depth is seen
         if claim.weights == "fixed" and deeper != "exponential" and (why := multiplied_by_weights(facts, stream)) is not None:
             return replace(claim, reason=why.reason, node=place_of(facts.graph, why.nodes[0]), nodes=why.nodes)
-        if claim.weights == "fixed" and large:
+        if claim.weights == "fixed" and two_depths.multiplies(found.repeated, found.period):
             return replace(claim, status="measured", value="exponential", measured=Measured(FROM_LARGE_STATES, None))
         if claim.weights == "fixed" and (carried_law := _carried_law(stream, found)) is not None:
             return replace(claim, status="measured", value=carried_law, measured=Measured(ratio, None))

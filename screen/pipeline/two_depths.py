@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from screen.facts.claims.claim import LARGEST
 from screen.probe.plan.spot_types import FoundDepth
@@ -38,9 +38,10 @@ GROWN = math.log(100.0)
 RISEN = 0.3
 """Growth of a stream over the larger depth, in logarithms, below which gradients that go with it are flat: by branches of one size it is 3 times as
 large behind a thousand blocks."""
-FELT, SAME, LESS = 1e-2, 0.02, 0.1
-"""Growth of a much larger state over all blocks, in logarithms, from which on it is one; how far two of them may differ that are of two sizes (what
-has a size of its own gives a thousandth at the second); and how much less than the first half of the blocks the second one may add."""
+FELT, SAME, STEADY = 1e-4, 0.02, 0.85
+"""Growth of a much larger state, in logarithms per block, from which on it is one; how far two of them may differ that are of
+two sizes (what has a size of its own gives a thousandth at the second); and the least part of what the middle third adds that the last one adds (a
+power of the depth: 0.585, an exponential of its root: 0.767)."""
 BURSTS = 1.5
 """How many times as much, in logarithms, each block multiplies a state of which a power is added than the block before (a square: twice)."""
 ADDED = 1.3
@@ -112,22 +113,23 @@ def growth(depths: Sequence[FoundDepth]) -> str | None:
     return "linear" if values[2] - values[1] <= ADDED * max(values[1] - values[0], 0.1) else None
 
 
-def multiplies(large: Sequence[Sequence[float | None]]) -> bool:
-    """Whether blocks multiply a state that is much larger than all that has a size of its own: by the same factor whatever its size, and on the
-    average by as much far behind as in the beginning. What is carried on more than once grows ever more slowly, in logarithms. A square of the state
+def multiplies(repeated: Sequence[Sequence[float | None]], period: int = 1) -> bool:
+    """Whether blocks that are repeated multiply a state that is much larger than all that has a size of its own: by the same factor whatever its
+    size, and far behind by as much as before. `period`: how many of them. What is carried on more than once grows ever more slowly, in logarithms. A square of the state
     multiplies it by more and more, until it leaves the range of floats."""
-    if len(large) >= 2 and all(map(_bursts, large)):
+    if len(repeated) < 2:
+        return False
+    if all(map(_bursts, repeated)):
         return True
-    runs = [_logs(sizes) for sizes in large]
-    if len(runs) < 2 or any(len(logs) < 8 * ENDS for logs in runs):
+    long, short = (_logs(list(takewhile(lambda size: size is None or size < BEYOND, sizes))) for sizes in repeated)
+    least = (min(len(long), len(short)) - 1) // period * period
+    if not least or len(long) <= max(3 * period, 4 * ENDS):
         return False
-    least, most = sorted(logs[-1] - logs[0] for logs in runs)[:: len(runs) - 1]
-    if least <= FELT or most - least > SAME * most:
-        return False
-    steps = [b - a for a, b in pairwise(runs[0])]
-    (early, one), (late, other) = map(_mean, (steps[: len(steps) // 2], steps[len(steps) // 2 :]))
-    slower = early - late > max(LESS * early, 2 * math.hypot(one, other))  # it may end sooner or later
-    return not slower and min(early, late) > EVEN * max(early, late) and late > SURE * other
+    one, other = long[least] - long[0], short[least] - short[0]
+    steps = [(b - a) / period for a, b in pairwise(long[::period])]
+    third = len(steps) // 3
+    (middle, _), (late, error) = _mean(steps[-2 * third : -third]), _mean(steps[-third:])
+    return abs(one - other) <= SAME * max(one, other) and min(middle, late) > FELT and late > max(STEADY * middle, SURE * error)
 
 
 def _bursts(sizes: Sequence[float | None]) -> bool:

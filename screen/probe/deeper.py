@@ -19,8 +19,6 @@ from screen.probe.sizes import gap_of, plain_number
 
 TIMES = 4
 """How many times as deep the second loop is."""
-LARGE = (1e6, 1e9)
-"""How many times as large the state is for which a law of growth is asked again: what has a size of its own is nothing beside it."""
 
 
 def depths(deep: Loop, args: tuple[Any, ...], kwargs: Mapping[str, Any], counts: Sequence[int], axis: int = -1) -> tuple[FoundDepth, ...]:
@@ -62,54 +60,25 @@ def _run(loop: Loop, args: tuple[Any, ...], kwargs: Mapping[str, Any], axis: int
 
 def at_depths(
     plan: SpotPlan, built: Built, deeper: Callable[[int, int], Loop] | None, law: bool, numbers: bool
-) -> tuple[tuple[FoundDepth, ...], tuple[tuple[float | None, ...], ...]]:
-    """The module itself at two depths (`law`), or at its own (`numbers`), from random tokens; and where that is asked the sizes of its states from
-    much larger ones. Nothing where it does not run so."""
+) -> tuple[FoundDepth, ...]:
+    """The module itself at two depths (`law`), or at its own (`numbers`), from random tokens. Nothing where it does not run so."""
     here = len(built.model.members) if isinstance(built.model, Loop) else 0
     counts = [here, TIMES * here] if law else []
     if numbers and plan.own and plan.own not in counts:
         counts.append(plan.own)
     if deeper is None or not counts:
-        return (), ()
+        return ()
     generator = torch.Generator().manual_seed(plan.seed)
     args, kwargs = torch.utils._pytree.tree_map_only(Tensor, lambda t: _drawn(t, generator), (built.args, built.kwargs))
     try:
-        loop = deeper(plan.seed, max(counts))
-        found = depths(loop, args, kwargs, counts, plan.streams[0].axis if plan.streams else -1)
+        return depths(deeper(plan.seed, max(counts)), args, kwargs, counts, plan.streams[0].axis if plan.streams else -1)
     except Exception:
-        return (), ()
-    try:
-        return found, tuple(_from(loop, args, kwargs, factor) for factor in LARGE) if law and plan.large else ()
-    except Exception:
-        return found, ()
+        return ()
 
 
 def _drawn(like: Tensor, generator: torch.Generator) -> Tensor:
     """A random tensor of a float argument, else zeros: a mask of falses, a table's first row."""
     return torch.randn(like.shape, generator=generator) if like.is_floating_point() else torch.zeros(like.shape, dtype=like.dtype)
-
-
-def _from(loop: Loop, args: tuple[Any, ...], kwargs: Mapping[str, Any], factor: float) -> tuple[float | None, ...]:
-    """Sizes of the states of a loop in float64 whose states begin so many times as large; other arguments are as they are."""
-    sizes: list[float | None] = []
-    begun = loop.state(args, kwargs)
-
-    def multiplied(key: Any, value: Any) -> Any:
-        grown = lambda t: factor * t.double() if t.is_floating_point() else t  # noqa: E731
-        kept = lambda t: t.double() if t.is_floating_point() else t  # noqa: E731
-        return torch.utils._pytree.tree_map_only(Tensor, grown if key in loop.fed else kept, value)
-
-    def seen(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        sizes.append(_rms([first_tensor(loop.state(args, kwargs), begun)]))
-
-    handles = [block.register_forward_pre_hook(seen, with_kwargs=True) for block in loop.members]
-    try:
-        with _doubles(), torch.no_grad():
-            end = loop(*(multiplied(i, a) for i, a in enumerate(args)), **{k: multiplied(k, v) for k, v in kwargs.items()})
-    finally:
-        for handle in handles:
-            handle.remove()
-    return (*sizes, _rms([first_tensor(returned(end, begun)[0], begun)]))
 
 
 def _rms(values: list[Any]) -> float | None:
@@ -133,4 +102,4 @@ def _doubles() -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-__all__ = ["LARGE", "TIMES", "at_depths", "depths"]
+__all__ = ["TIMES", "at_depths", "depths"]

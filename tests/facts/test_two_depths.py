@@ -87,7 +87,7 @@ def test_a_law_of_growth_is_one_at_both_depths(size: Callable[[int], float], law
 @pytest.mark.parametrize(
     ("size", "law"),
     [
-        (lambda k, first: first * math.exp(0.004 * k + 0.01 * math.sin(7 * k)), True),  # too little for a law from a state of size one
+        (lambda k, first: first * math.exp(0.004 * k + 0.001 * math.sin(7 * k)), True),  # too little for a law from a state of size one
         (lambda k, first: first + k, False),  # a branch of a size of its own
         (lambda k, first: first * math.exp(k * first**-0.1), False),  # of a degree below one
         (lambda k, first: first * (1 + k), False),  # a velocity that is kept

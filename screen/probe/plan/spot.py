@@ -17,6 +17,8 @@ from screen.structure.softmaxes import CALLS, shifted
 from screen.structure.streams.reader import Reader
 from screen.structure.types import Stream, Unknown
 
+LEAST, MOST = 3, 8
+"""Blocks of a stream from which on some of them are repeated, and how many of them at most."""
 FEWEST = 12
 """States of a stream below which no law of growth is read off them."""
 START: tuple[ClaimKind, ...] = ("rms_ratio", "gradient_ratio", "one_minus_cos")
@@ -38,9 +40,7 @@ def spot_plan(facts: Facts, seed: int = 0) -> SpotPlan:
     asked = facts.is_loop and sum(s.role != "inner" for s in facts.streams) == 1 and any(_is_asked(c) for c in facts.claims)
     digest, outputs = ops_digest(facts.graph), _vocabulary(facts.graph)
     own, traced = _own(facts)
-    outer = {s.name for s in facts.streams if s.role != "inner"}
-    large = asked and any(_is_asked(c) and c.claim == "growth" and c.stream in outer for c in facts.claims)
-    return SpotPlan(len(facts.graph.nodes), digest, tuple(streams), seed, outputs, facts.is_loop, whole, asked, large, own, traced)
+    return SpotPlan(len(facts.graph.nodes), digest, tuple(streams), seed, outputs, facts.is_loop, whole, asked, own, traced)
 
 
 def _own(facts: Facts) -> tuple[int, int]:
@@ -76,6 +76,7 @@ def _stream(facts: Facts, stream: Stream, reader: Reader, operator: StreamOperat
         linear=linear,
         mixed=None if linear or gated else _gain_of(facts, stream, reader, operator),
         cone=_cone(facts, stream, reader, operator),
+        part=_part(facts, stream, [reader], (begin, *(s.node for s in operator.states))),
     )
 
 
@@ -83,7 +84,8 @@ def _cut_stream(facts: Facts, stream: Stream, reader: Reader) -> SpotStream:
     """One that passes matrices: sizes, tokens, gradients and branches are looked at, and nothing is linear in a first state."""
     parts = _parts_of(stream, reader)
     branches = tuple(_branches(facts, stream, parts))
-    return SpotStream(stream.name, _sums(parts), _axis(facts, stream, stream.states[0]), branches, *_sizes(stream), linear=False)
+    part = _part(facts, stream, parts, _sums(parts))
+    return SpotStream(stream.name, _sums(parts), _axis(facts, stream, stream.states[0]), branches, *_sizes(stream), linear=False, part=part)
 
 
 def _parts_of(stream: Stream, reader: Reader) -> list[Reader]:
@@ -162,6 +164,34 @@ def _cone(facts: Facts, stream: Stream, reader: Reader, operator: StreamOperator
         return None
     blocks = len(stream.traced)
     return SpotCone(begin, middle, late, states[-1], added, len(added) // blocks if blocks and len(added) % blocks == 0 else 1)
+
+
+def _part(facts: Facts, stream: Stream, parts: list[Reader], states: tuple[int, ...]) -> tuple[int, ...]:
+    """States of the second and later blocks of a stream whose growth at fixed weights is not derived, from one to one that is made as it is."""
+    first, blocks = after_first(facts, stream), len(stream.traced)
+    if facts.claims.of("growth", "fixed", stream.name).status != "unknown" or not first or blocks < LEAST:
+        return ()
+    nodes = facts.graph.nodes
+    made = [(nodes[n].op, nodes[n].file, nodes[n].line, nodes[n].shape, nodes[n].dtype) for n in states]
+    each = -(-(len(states) - 1) // blocks)
+    last = max((i for i in range(first + 1, min(first + MOST * each, len(states) - 1) + 1) if made[i] == made[first]), default=first)
+    found = tuple(n for n, m in zip(states[first : last + 1], made[first:], strict=False) if m == made[first])
+    return found if len(found) > 1 and not _reads_before(facts, found, {b.output for p in parts for _, b in p.branches}) else ()
+
+
+def _reads_before(facts: Facts, states: tuple[int, ...], outputs: set[int]) -> bool:
+    """Whether the last of some states holds what branches gave before the first of them otherwise than by that one."""
+    nodes, (begin, *_, end) = facts.graph.nodes, states
+    before = {n for n in outputs if n < begin}
+    for index in range(min(before, default=end), end):
+        if index != begin and before.intersection(nodes[index].inputs):
+            before.add(index)
+    stack, seen = [end], {begin}
+    while stack:
+        if (index := stack.pop()) not in seen:
+            seen.add(index)
+            stack.extend(nodes[index].inputs)
+    return bool(before & seen - {begin})
 
 
 def _begun(reader: Reader, node: int) -> int:

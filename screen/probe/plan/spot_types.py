@@ -90,6 +90,9 @@ class SpotStream:
     """Where its gain is not derived, and it is not claimed to be linear: weights may mix its copies, or an op without a row carries it."""
     cone: SpotCone | None = None
     """Where its growth is not derived: what its end is made of by sums and numbers."""
+    part: tuple[int, ...] = ()
+    """Where its growth is not derived: states of some of its blocks, made of the first of them and of nothing else that blocks before it gave, so that
+    they may follow each other again and again."""
 
 
 def first_of_each(stream: SpotStream) -> tuple[SpotBranch, ...]:
@@ -123,8 +126,6 @@ class SpotPlan:
     whole: SpotWhole | None = None
     deeper: bool = False
     """Whether a law of depth is asked for that nothing derived: the loop is run at two depths."""
-    large: bool = False
-    """Whether a law of growth is asked of it besides, from states that are much larger: a branch may grow with the stream."""
     own: int = 0
     """Blocks of a loop of which a part was traced, where a number at its start is asked for that nothing derived: all of them are run; 0: it is not
     asked."""
@@ -199,6 +200,10 @@ class FoundStream:
     carried: tuple[tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]], ...] = ()
     """At each of two draws how far the first state, and then all that is added to it, is carried to a middle state, to a late one and to the end: the
     largest found ‖Rᵀg‖/‖g‖. Nothing where these are not linear in them, or where one of them grows with the stream."""
+    repeated: tuple[tuple[float | None, ...], ...] = ()
+    """Sizes of the states of some blocks that are repeated, from each of some states that are much larger than what has a size of its own."""
+    period: int = 1
+    """How many of them a repetition has."""
     repeats: bool = False
     """Whether the end depends on the first state by way of one later state alone, in a loop of equal blocks: repeated, it is a deeper loop."""
     branches: tuple[FoundBranch, ...] = ()
@@ -319,8 +324,6 @@ class Found:
     """Parameters that start as something that no training recovers from -> what (`nan`, `inf`, `huge`, `zero`)."""
     depths: tuple[FoundDepth, ...] = ()
     """Of a loop, where a law was asked for: at its depth, and at a larger one."""
-    large: tuple[tuple[float | None, ...], ...] = ()
-    """Of the larger one, for each of some factors by which its first state was multiplied: the rms of what enters each block, and of its end."""
     plain: Plain | None = None
     """What the module gave before anything was traced; None where that was not asked."""
 

@@ -16,7 +16,7 @@ import torch
 from screen.capture.build.built import Built
 from screen.capture.trace.loop import Loop
 from screen.capture.trace.tracer import Trace, trace_beside
-from screen.probe.budget.budget import CALL, RATES, Load, load_of
+from screen.probe.budget.budget import load_of
 from screen.probe.deeper import TIMES, at_depths
 from screen.probe.measure.determinism import settled
 from screen.probe.measure.leaves import Material, Watch
@@ -25,7 +25,7 @@ from screen.probe.measure.replay import Missing, Tape
 from screen.probe.measure.session import said
 from screen.probe.plan.spot_types import OTHER, Found, FoundStream, Plain, SpotPlan, first_of_each, too_large
 from screen.probe.second.plain import ran, told
-from screen.probe.spot.run import SECONDS, Make, Run, made
+from screen.probe.spot.run import SECONDS, Make, Run, made, seconds_of
 
 Deeper = Callable[[int, int], Loop]
 """Builds a loop of so many blocks with weights."""
@@ -74,17 +74,17 @@ def _measured(plan: SpotPlan, built: Built, watch: Watch, make: Make | None, dee
 def _looked_at(plan: SpotPlan, built: Built, watch: Watch, make: Make | None, deeper: Deeper | None, trace: Trace) -> Found:
     ends = [n for s in plan.streams for n in s.states] or list(trace.graph.outputs)
     load = load_of(trace.graph, [*trace.graph.outputs[:1], *ends], [])
-    seconds = _seconds(load)
-    deep, large = at_depths(plan, built, deeper, plan.deeper and AT_DEPTHS * TIMES * seconds <= SECONDS, plan.own / plan.traced * seconds <= SECONDS)
+    seconds = seconds_of(load)
+    deep = at_depths(plan, built, deeper, plan.deeper and AT_DEPTHS * TIMES * seconds <= SECONDS, plan.own / plan.traced * seconds <= SECONDS)
     if not plan.streams:
-        return Found(reason=NO_PART, depths=deep, large=large)
+        return Found(reason=NO_PART, depths=deep)
     if plan.parts or BRIEF * seconds > SECONDS:
-        return replace(_one_of_each(plan, built, watch, trace, plan.parts or too_large(load.weights)), depths=deep, large=large)
+        return replace(_one_of_each(plan, built, watch, trace, plan.parts or too_large(load.weights)), depths=deep)
     model = made(make, plan.seed)
     run = Run(plan, trace, built, watch, model, brief=PASSES * seconds > SECONDS, other=make)
     found = Found(streams=tuple(FoundStream(s.stream) for s in plan.streams), weights=tuple(run.odd_weights()))
     found = run.replayed(found)
-    return replace(run.streams(found), depths=deep, large=large)
+    return replace(run.streams(found), depths=deep)
 
 
 def _one_of_each(plan: SpotPlan, built: Built, watch: Watch, trace: Trace, why: str) -> Found:
@@ -93,16 +93,11 @@ def _one_of_each(plan: SpotPlan, built: Built, watch: Watch, trace: Trace, why: 
     outputs = [b.output for s in parts.streams for b in s.branches]
     cuts = frozenset(n for s in parts.streams for n in s.states)
     load = load_of(trace.graph, outputs, cuts) if outputs else None
-    if load is None or MULTIPLIED * _seconds(load) > SECONDS:
+    if load is None or MULTIPLIED * seconds_of(load) > SECONDS:
         return Found(reason=why)
     run = Run(parts, trace, built, watch, None, cuts=cuts)
     found = Found(reason=f"one block of each kind was run, the whole is {why}", weights=tuple(run.odd_weights()))
     return run.parts(replace(found, streams=tuple(FoundStream(s.stream) for s in parts.streams)))
-
-
-def _seconds(load: Load) -> float:
-    """Of one forward pass, at the rate of the probe."""
-    return (2.0 * load.weights * load.tokens + load.values) / RATES["cpu"] + CALL * load.calls
 
 
 __all__ = ["Run", "spot_check"]

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from screen.capture.build.built import Built
 from screen.capture.trace.tracer import Trace
-from screen.probe.budget.budget import CALL
+from screen.probe.budget.budget import CALL, RATES, Load, load_of
 from screen.probe.linear_map import lasts, operator_norm, reach
 from screen.probe.measure.attention import MASKED, NO_LOGITS, bare_logits, bounded_logits, felt
 from screen.probe.measure.attention import logits as logits_of
@@ -47,6 +47,9 @@ TURNS = 50
 SATURATED, LARGER = 1.02, 100.0
 """How many times larger what is added may be at the larger of two multiples of the stream than at the smaller one (its hundredth root gains a
 tenth), and at that one than at the stream as it is."""
+FAR, LONG, SHORT = (1e6, 1e9), (96, 384), 24
+"""Sizes of a state beside which what has a size of its own is nothing; how many blocks are run from the first of them, at least and at most, and how
+many from the second one."""
 STATES = 6
 """States before the middle one that are tried for one that everything passes."""
 LARGE = 1e15
@@ -382,9 +385,39 @@ class Run:
             gain=gain,
             is_linear=None if linear is None else gain is not None,
             lasts=lasting,
+            repeated=self._repeated(stream, states, leaves),
+            period=max(len(stream.part) - 1, 1),
             repeats=self.plan.loop and lasting is not None and self._repeats(stream),
             branches=tuple(self._branch(stream, place, runs) for place in range(len(stream.branches))),
         )
+
+    def _repeated(self, stream: SpotStream, states: Sequence[Any], leaves: Env) -> tuple[tuple[float | None, ...], ...]:
+        """Sizes of the states of some blocks that are repeated, from large ones."""
+        if not stream.part:
+            return ()
+        begin, *behind = stream.part
+        like, each = states[stream.states.index(begin)], seconds_of(load_of(self.trace.graph, behind[-1:], [begin])) / len(behind)
+        long = min(LONG[1], int(SECONDS / each) - SHORT)
+        if not isinstance(like, Tensor) or not (size := rms(like)) or long < LONG[0]:
+            return ()
+        calls, moving = self.tape.steps(behind[-1:], [begin])[0], {begin}
+        for index in calls:
+            if moving.intersection(self.trace.graph.nodes[index].inputs):
+                moving.add(index)
+        still = self.tape.run([i for i in calls if i not in moving], leaves)
+        runs = []
+        for far, blocks in zip(FAR, (long, SHORT), strict=True):
+            state, sizes = like * (far / size), [far]
+            while len(sizes) <= blocks and math.isfinite(sizes[-1]):
+                env = {**still, begin: state}
+                for index in calls:
+                    if index in moving:
+                        env[index] = self.tape.call(index, env)
+                    if index in behind:
+                        sizes.append(float(env[index].square().mean().sqrt()))
+                state = env[behind[-1]]
+            runs.append(tuple(map(plain_number, sizes)))
+        return tuple(runs)
 
     def _repeats(self, stream: SpotStream) -> bool:
         """Whether the first state reaches the end through one later state alone."""
@@ -539,6 +572,11 @@ def made(make: Make | None, seed: int) -> nn.Module | None:
         return None
 
 
+def seconds_of(load: Load) -> float:
+    """Of one forward pass, at the rate of the probe."""
+    return (2.0 * load.weights * load.tokens + load.values) / RATES["cpu"] + CALL * load.calls
+
+
 @dataclass
 class Look:
     """What one run showed."""
@@ -558,4 +596,4 @@ def _functional(out: Tensor) -> Tensor:
     return (out * g.to(out.dtype)).sum()
 
 
-__all__ = ["SECONDS", "Make", "Run", "made"]
+__all__ = ["SECONDS", "Make", "Run", "made", "seconds_of"]
