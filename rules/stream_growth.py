@@ -163,8 +163,8 @@ def _measured(facts: Facts, stream: Stream) -> Outcome:
     blocks = f"{facts.depth(stream)} blocks at its start"
     site = at(stream, None, stream.kinds[0].sublayers[0])
     if multiplies_large_states(facts, stream):
-        message = f"`{stream.name}` grows {grown} over {blocks}, and its branches grow with it: once it is large, every block makes it larger by the "
-        message += "same factor, on the average, and its growth is exponential."
+        message = f"`{stream.name}` grows {grown} over {blocks}, and its branches grow with it: once it is large, blocks that follow each "
+        message += "other again and again make it larger by the same factor every time, and its growth is exponential."
         harmless = isinstance(ratio, float) and ratio <= EXPONENTIAL
         return Outcome("conditional" if harmless else "violated", message, site, "measured", condition="small-gain", remedy=_steadied(facts, stream))
     message = f"`{stream.name}` grows {grown} over {blocks}, no slower in the second half than in the first: exponentially, or faster."

@@ -116,7 +116,7 @@ def growth_of(facts: Facts, stream: Stream, weights: Weights) -> str | Unknown:
 
 
 def multiplies_large_states(facts: Facts, stream: Stream) -> bool:
-    """Whether its growth is exponential since every block was seen to multiply a state that is large; at the start that may not show."""
+    """Whether its growth is exponential since blocks were seen to multiply a state that is large; at the start that may not show."""
     claim = facts.claims.of("growth", "fixed", stream.name)
     return claim.measured is not None and claim.measured.value == FROM_LARGE_STATES
 

@@ -75,6 +75,8 @@ _MADE: dict[str, tuple[Any, ...]] = {
     "sub, of a norm": (lambda x, w: F.rms_norm(x, (4,), w) - 1.0, VECTOR),
     "conv1d": (lambda x, w, b: F.conv1d(x, w, b, padding=1), (3, 3, 3), (3,)),
     "conv1d, groups": (lambda x, w: F.conv1d(x.mT, w, groups=2).mT, (4, 2, 2)),
+    "conv1d, of length one": (lambda x, w: F.conv1d(x, F.normalize(w, dim=(1, 2)), padding=1), (3, 3, 3)),
+    "conv1d, of length one, groups": (lambda x, w: F.conv1d(x.mT, F.normalize(w, dim=(1, 2)), groups=2).mT, (4, 2, 2)),
     "conv_transpose1d": (lambda x, w: F.conv_transpose1d(x, w, stride=2), (3, 2, 2)),
     "lerp": (lambda x: torch.lerp(x.tanh(), x.sigmoid(), 0.5 * x.sigmoid()),),
     "lerp, far": (lambda x: torch.lerp(x.sigmoid(), 3.0 * x.tanh(), 1.0 + x.sigmoid()),),

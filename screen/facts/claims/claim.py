@@ -87,8 +87,8 @@ class Claim:
 
 LARGEST = math.exp(690.0)
 """The largest ratio that is told: of one that leaves the range of floats it is."""
-FROM_LARGE_STATES = "in every block, from much larger states"
-"""What a growth was measured by that does not show itself at the start: every block multiplies a state that is large."""
+FROM_LARGE_STATES = "in blocks that are repeated, from much larger states"
+"""What a growth was measured by that does not show itself at the start: blocks multiply a state that is large."""
 
 
 def said(value: Value) -> str:

@@ -17,7 +17,7 @@ from screen.structure.softmaxes import CALLS, shifted
 from screen.structure.streams.reader import Reader
 from screen.structure.types import Stream, Unknown
 
-LEAST, MOST = 3, 8
+LEAST, MOST = 5, 8
 """Blocks of a stream from which on some of them are repeated, and how many of them at most."""
 FEWEST = 12
 """States of a stream below which no law of growth is read off them."""
@@ -167,10 +167,12 @@ def _cone(facts: Facts, stream: Stream, reader: Reader, operator: StreamOperator
 
 
 def _part(facts: Facts, stream: Stream, parts: list[Reader], states: tuple[int, ...]) -> tuple[int, ...]:
-    """States of the second and later blocks of a stream whose growth at fixed weights is not derived, from one to one that is made as it is."""
+    """States of the third and later blocks of a stream whose growth at fixed weights is not derived, from one to one that is made as it is: a block
+    that reads the state of some blocks before it reads, in one of them, what is no first state."""
     first, blocks = after_first(facts, stream), len(stream.traced)
     if facts.claims.of("growth", "fixed", stream.name).status != "unknown" or not first or blocks < LEAST:
         return ()
+    first *= 2
     nodes = facts.graph.nodes
     made = [(nodes[n].op, nodes[n].file, nodes[n].line, nodes[n].shape, nodes[n].dtype) for n in states]
     each = -(-(len(states) - 1) // blocks)

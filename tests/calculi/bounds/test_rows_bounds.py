@@ -45,6 +45,7 @@ LOW = {
     "isnan-0": 0.0, "isinf-0": 0.0,  # never so in a draw
     "softmax-3": 0.0, "log_softmax-1": 0.0,  # of a single number: 1 and 0
     "scaled_dot_product_attention-3": 0.2,  # a mask of any size makes the softmax hard
+    "conv2d-2": 0.5, "conv2d-3": 0.4,  # filters of length one that all read one direction
     "scaled_dot_product_attention-4": 0.1, "adaptive_avg_pool2d-0": 0.5,
     "mul-9": 1e-3,  # the slope where the divisor is smallest
 }  # fmt: skip
