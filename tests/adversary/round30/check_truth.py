@@ -7,7 +7,7 @@ from tests.adversary.rounds._truth import Round, main
 
 FILES = ["words", "planes", "signals", "tables", "wholes"]
 FAR = {}
-BOUND = {}
+BOUND = {"GruGateLayer": 1.0}
 """Means of functions of norms or of bounded values: level, with draws that scatter from depth to depth."""
 
 MAPS = {k: "proj" for k in ("ScanLayer", "ScanLayerSplit", "ScanLayerSplitKernel")}
