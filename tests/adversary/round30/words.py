@@ -417,14 +417,14 @@ _ONE, _TWO = dict(output_bounded={0: False}), dict(output_bounded={0: False, 1: 
 _OPEN, _SHUT = dict(logits_bounded={0: False}), dict(logits_bounded={0: True})
 TRUTH = {
     # three sums: attention and net of the layer inside, and the correction of all lanes
-    "AltUpLayer": dict(_PRE, **_OPEN, sound=True, why="predictions are the lanes themselves at the start, and what is added to all is what the pre-norm layer added to one."),
-    "AltUpPlain": dict(_EXP, identity_gain=_lanes(torch.eye(LANES) + torch.tensor([[1.0, 0, 0]] * 3)), softmax=True, **_OPEN, why="the computed lane has its skip inside: it is added to itself, and doubled in each layer."),
+    "AltUpLayer": dict(_PRE, **_OPEN, output_bounded={0: False, 1: False, 2: False}, sound=True, why="predictions are the lanes themselves at the start, and what is added to all is what the pre-norm layer added to one."),
+    "AltUpPlain": dict(_EXP, identity_gain=_lanes(torch.eye(LANES) + torch.tensor([[1.0, 0, 0]] * 3)), softmax=True, **_OPEN, output_bounded={0: False, 1: False, 2: False}, why="the computed lane has its skip inside: it is added to itself, and doubled in each layer."),
     "CanonLayer": dict(_PRE, **_TWO, **_OPEN, gradient_law="power", sound=True, why="pre-norm; canons are of norms, and inside of branches."),
-    "CanonLayerStream": dict(_EXP, softmax=True, **_OPEN, why="filters of the stream are added to it without a norm: of degree one."),
+    "CanonLayerStream": dict(_EXP, softmax=True, **_OPEN, output_bounded={0: False, 1: False, 2: False, 3: False}, why="filters of the stream are added to it without a norm: of degree one."),
     "NormFormerLayer": dict(_PRE, output_bounded={0: True, 1: False}, **_OPEN, gradient_law="power", sound=True, why="pre-norm, and a norm behind attention; the map behind the net's norm has no bound."),
     "NormFormerSum": dict(_LEVEL, softmax=True, **_TWO, **_OPEN, why="the norm behind attention is on the sum: each layer starts from a norm and adds a function of a norm."),
     "TwinResidualLayer": dict(_PRE, **_TWO, **_OPEN, sound=True, why="the normed stream is level; the other one sums functions of norms, and is carried."),
-    "TwinResidualDeep": dict(_EXP, softmax=True, **_OPEN, why="branches read the stream that is not normed, and are added to it: of degree one."),
+    "TwinResidualDeep": dict(_EXP, softmax=True, **_OPEN, **_TWO, why="branches read the stream that is not normed, and are added to it: of degree one."),
     "SlotExpertsLayer": dict(_PRE, **_ONE, **_SHUT, sound=True, why="pre-norm; means of tokens and of slots; cosines times a factor."),
     "SlotExpertsSkipRead": dict(_EXP, softmax=True, **_ONE, **_SHUT, why="slots are means of the stream itself, and nets without a norm: of degree one."),
     "CopyExpertLayer": dict(_PRE, **_ONE, sound=True, why="pre-norm; what is copied is a norm."),
