@@ -20,8 +20,8 @@ from screen.facts.claims.derive import USEFUL, is_held
 from screen.facts.descent import descent
 from screen.facts.operator import StreamOperator
 from screen.facts.queries import (
-    branches, free_weight, grows_with_stream, growth_of, has_no_scale, is_output_bounded, is_short, is_sum_normed, norms_behind, reads_grown_state,
-    starts_at_zero, unproven,
+    branches, free_weight, grows_with_stream, growth_of, has_no_scale, is_output_bounded, is_short, is_sum_normed, is_totalled, norms_behind,
+    reads_grown_state, starts_at_zero, unproven,
 )  # fmt: skip
 from screen.rule import (
     DECAY, Example, Facts, Kind, Outcome, Rule, Site, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable,
@@ -56,11 +56,12 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
 def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outcome:
     site, name = at(stream, kind, sublayer), describe(stream, kind, sublayer)
     bounded = is_output_bounded(facts, sublayer)
-    if is_sum_normed(facts, sublayer):
+    alone = bounded is True or not is_totalled(facts, stream, kind, sublayer)
+    if alone and is_sum_normed(facts, sublayer):
         message = f"{name}: the sum is normalised, so that one step moves a normalised stream by at most twice the norm's size."
         assumes = ("the gains of norms are fixed", "the state before is normalised too: of the first block, by what stands before it")
         return Outcome("holds", message, site, theorem="‖x' − x‖ ≤ 2γ per token, in rms", assumptions=assumes)
-    if bounded is not True and growth_of(facts, stream, "all") == "bounded" and _is_narrow(facts, stream):
+    if alone and bounded is not True and growth_of(facts, stream, "all") == "bounded" and _is_narrow(facts, stream):
         message = f"{name}: what its block hands on is bounded whatever the weights, so that a block moves the stream by at most twice that."
         return Outcome("holds", message, site, theorem="‖x' − x‖ ≤ 2b per token, in rms", assumptions=("the gains of norms are fixed",))
     if isinstance(bounded, Unknown):

@@ -12,7 +12,7 @@ from screen.facts.claims.claim import FROM_LARGE_STATES, LARGEST, Claim, ClaimKi
 from screen.calculi.bounds.boundedness import survives
 from screen.facts.claims.derive import FLAT, has_no_scale, is_held, rests_on_once, weighing
 from screen.facts.claims.states_read import moving_inputs, norms_behind, reader_of, reads_grown_state
-from screen.facts.operator import StreamOperator
+from screen.facts.operator import StreamOperator, Whole
 from screen.facts.record import Facts
 from screen.structure.streams import kinds
 from screen.structure.streams.ends import Ends
@@ -286,6 +286,14 @@ def is_sum_normed(facts: Facts, sublayer: Sublayer) -> bool:
     return "C" in sublayer.positions and not (sublayer.normed_skip or sublayer.norm_on_skip) and state_is_bounded(facts, sublayer) is True
 
 
+def is_totalled(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> bool:
+    """Whether what the branch gives is summed up besides, in a value that blocks hand on: what bounds the stream does not bound that sum."""
+    summed = {n for t in (facts.whole.totals if isinstance(facts.whole, Whole) else ()) for n in t.added}
+    reader = reader_of(facts, stream) if summed else None
+    last = [b.output for _, b in reader.branches][-len(kind.sublayers) :] if reader is not None else []
+    return any(sub is sublayer and output in summed for sub, output in zip(kind.sublayers, last, strict=False))
+
+
 def gain_of(facts: Facts, stream: Stream) -> float | Unknown:
     """Largest gain of the identity path over the depth: a number; the upper end of what it may be where that is no growth to speak of."""
     operator = facts.operator(stream)
@@ -460,7 +468,7 @@ __all__ = [
     "COLLAPSED", "EXPLOSIVE", "FEW", "FEWER", "FLAT", "MODEST", "ROUNDING", "STARVED", "STEEP", "UPDATE_LIMIT", "are_logits_bounded", "basis_of",
     "before", "beside_products", "branches", "claim_of", "do_logits_stay", "free_softmaxes", "free_weight", "gain_of", "grows_with_stream",
     "growth_of", "has_identity_path", "has_no_scale", "has_softmax", "is_held", "is_input_bounded", "is_output_bounded", "is_renormalised",
-    "is_scale_free", "is_sum_normed", "is_unit", "keeps_slope", "measured_gain", "mixes_copies", "multiplies_large_states", "normed_total",
+    "is_scale_free", "is_sum_normed", "is_totalled", "is_unit", "keeps_slope", "measured_gain", "mixes_copies", "multiplies_large_states", "normed_total",
     "norms_behind", "nothing_grows", "number_of", "only_beside_grows", "program_doubt", "reader_of", "reads_grown_state", "shares_weights",
     "so_many_times", "start_by_layer", "starts_at_zero", "state_is_bounded", "streams_in_sequence", "twins", "unbounded_softmax", "unproven",
     "untold_factor", "where",

@@ -167,18 +167,19 @@ def _cone(facts: Facts, stream: Stream, reader: Reader, operator: StreamOperator
 
 
 def _part(facts: Facts, stream: Stream, parts: list[Reader], states: tuple[int, ...]) -> tuple[int, ...]:
-    """States of the third and later blocks of a stream whose growth at fixed weights is not derived, from one to one that is made as it is: a block
-    that reads the state of some blocks before it reads, in one of them, what is no first state."""
-    first, blocks = after_first(facts, stream), len(stream.traced)
-    if facts.claims.of("growth", "fixed", stream.name).status != "unknown" or not first or blocks < LEAST:
+    """States of some blocks of a stream whose growth at fixed weights is not derived, from the third block on, each made as the first of them. Kinds
+    of blocks follow each other in them as they do in the whole stream, so that it is a deeper one where they are repeated."""
+    blocks = len(stream.traced)
+    each, rest = divmod(len(states) - 1, max(blocks, 1))
+    if facts.claims.of("growth", "fixed", stream.name).status != "unknown" or blocks < LEAST or rest or after_first(facts, stream) != each:
         return ()
-    first *= 2
-    nodes = facts.graph.nodes
-    made = [(nodes[n].op, nodes[n].file, nodes[n].line, nodes[n].shape, nodes[n].dtype) for n in states]
-    each = -(-(len(states) - 1) // blocks)
-    last = max((i for i in range(first + 1, min(first + MOST * each, len(states) - 1) + 1) if made[i] == made[first]), default=first)
-    found = tuple(n for n, m in zip(states[first : last + 1], made[first:], strict=False) if m == made[first])
-    return found if len(found) > 1 and not _reads_before(facts, found, {b.output for p in parts for _, b in p.branches}) else ()
+    kinds = [block.kind for block in stream.traced]
+    turn = next((n for n in range(1, blocks) if kinds[n:] == kinds[:-n]), blocks)
+    count = min(MOST, blocks - 2) // turn * turn
+    found = states[2 * each : (2 + count) * each + 1 : each]
+    made = {(n.op, n.file, n.line, n.shape, n.dtype) for n in (facts.graph.nodes[i] for i in found)}
+    whole = count > 0 and len(made) == 1 and not _reads_before(facts, found, {b.output for p in parts for _, b in p.branches})
+    return found if whole else ()
 
 
 def _reads_before(facts: Facts, states: tuple[int, ...], outputs: set[int]) -> bool:

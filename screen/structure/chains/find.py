@@ -210,7 +210,7 @@ class Chains:
 
     def is_residual(self, edge: Edge, source: int, passed: int | None = None) -> bool:
         """Whether an edge into an add counts: what is added depends on the chain and brings a key op that it has not passed."""
-        if edge.kind != "add":
+        if edge.kind != "add" or source in self._given_again:
             return False
         keys = self.flow.keys
         passed = self.passed(edge.source) if passed is None else passed
@@ -218,6 +218,16 @@ class Chains:
             return False
         others = self.others(edge)
         return any(self.flow.depends(i, source) and (keys[i] | passed != passed or self.is_of_table(i, edge.source)) for i in others)
+
+    @cached_property
+    def _given_again(self) -> frozenset[int]:
+        """Arguments of a block that its last copy is given, too: they are no state, and what is added to one goes on by way of the next one's branch."""
+        graph = self.flow.graph
+        if graph.loop is None or len(graph.loop.copies) < 2:
+            return frozenset()
+        last = graph.loop.copies[-1]
+        inputs = (n.index for n in graph.nodes if n.op == "input")
+        return frozenset(i for i in inputs if any(last in graph.call_path(graph.nodes[user].call) for user in graph.users[i]))
 
     def is_of_table(self, node: int, state: int) -> bool:
         """Whether a value brings a product with a matrix that nobody trains, and no share of the state: a norm or another function stands between."""
