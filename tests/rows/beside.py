@@ -80,6 +80,8 @@ _MADE: dict[str, tuple[Any, ...]] = {
     "conv_transpose1d": (lambda x, w: F.conv_transpose1d(x, w, stride=2), (3, 2, 2)),
     "lerp": (lambda x: torch.lerp(x.tanh(), x.sigmoid(), 0.5 * x.sigmoid()),),
     "lerp, far": (lambda x: torch.lerp(x.sigmoid(), 3.0 * x.tanh(), 1.0 + x.sigmoid()),),
+    "log": (lambda x: (0.1 + x.sigmoid()).log() * F.normalize(x, dim=-1),),
+    "log1p": (lambda x: (x.tanh() - 0.1).mul(0.9).log1p(),),
     "log_softmax": (lambda x: torch.ones_like(x).log_softmax(-1) + x,),
     "log_softmax, of what jumps": (lambda x: (x * (x > 0.5)).sigmoid().log_softmax(-1),),
     "cumsum": (lambda x: x.tanh().cumsum(1),),

@@ -71,11 +71,13 @@ def _found(walk: Walk, node: Node, depth: int) -> Iterator[Hold]:
 
 
 def _of_pair(walk: Walk, node: Node, depth: int) -> Iterator[Hold]:
-    """The values of `max(dim=…)`."""
+    """The values of `max(dim=…)`, and the first of `var_mean`."""
     call = walk.graph.nodes[node.inputs[0]]
     shape = walk.graph.nodes[call.inputs[0]].shape if call.inputs else None
     if node.op == "getitem" and node.args[1:] == (0,) and call.op == "max" and shape is not None:
         yield from _over(walk, call, shape, "amax", depth)
+    elif node.op == "getitem" and node.args[1:] == (0,) and call.op in ("var_mean", "std_mean") and shape is not None:
+        yield from _deviations(walk, call, shape)
 
 
 def _entries(walk: Walk, node: Node, depth: int) -> Iterator[Hold]:
@@ -176,7 +178,7 @@ def _deviations(walk: Walk, node: Node, shape: tuple[int, ...]) -> Iterator[Hold
     source, centred = subject_of(walk, node.inputs[0])
     if left > 0:
         base = source if centred == axes else walk.behind(node.inputs[0])
-        yield Hold((base, axes), axes, math.sqrt(left), 2.0 if node.op == "var" else 1.0, axes, left**-0.5)
+        yield Hold((base, axes), axes, math.sqrt(left), 2.0 if node.op in ("var", "var_mean") else 1.0, axes, left**-0.5)
 
 
 __all__ = ["Hold", "holds_of", "subject_of"]

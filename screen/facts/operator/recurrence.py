@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from screen.facts.operator.forms import Form, Forms
@@ -353,7 +353,8 @@ def _operator(
     lost = next((s.lost for s in states if s.lost is not None), next((s.lost for s in joint if s.lost is not None), None))
     foreign = bool({*others, *(s.node for s in joint)} - {s.node for s in states} - carrying - {forks[0]})
     back = _back(end, joint)
-    own = back.get(forks[0], ZERO)
+    at_start = _back(end, [replace(s, terms={n: p.at_start() for n, p in s.terms.items()}) for s in joint])  # numbers, where products would widen
+    own, own_at_start = back.get(forks[0], ZERO), at_start.get(forks[0], ZERO)
     reached = {*_reach({end}, table)}
     whole = forks[0] in {t for n in reached for t in table[n].terms}
     cut = [s.rest for s in states if s.rest is not None and not any(t in first or t in table.keys() - carrying for t in s.terms)]
@@ -369,7 +370,7 @@ def _operator(
     if is_mixture(p for s in joint for p in s.terms.values()):
         mixing = Unknown("some of its matrices take means of copies, and others share them out: together they have no bound", (end,))
         return StreamOperator(forks[0], states, mixing, mixing, (), mixing, False, mixing, False, trained, foreign, None, through)
-    gain, start = _gain(own, steps, times), _gain(own.at_start(), [p.at_start() for p in steps], times)
+    gain, start = _gain(own, steps, times), _gain(own_at_start, [p.at_start() for p in steps], times)
     beside = next((s.rest for s in states if s.rest is not None and reader.flow.depends(forks[0], s.rest)), None)
     if beside is not None:
         gain = start = Unknown("a value that its first state is computed from is added to a later one", (beside,))
@@ -387,14 +388,14 @@ def _operator(
         carried = _told(gain)
     begun = carried
     if isinstance(carried, Unknown) and isinstance(start, Range):
-        begun, _ = _law([p.at_start() for p in steps], {o: p.at_start() for o, p in back.items()}, reader, max(1, blocks))
+        begun, _ = _law([p.at_start() for p in steps], at_start, reader, max(1, blocks))
         begun = _told(start) if begun == "decaying" and steps else begun
-        if not steps and any(p.at_start().gain.high > 1 + EVEN for p in back.values()):
+        if not steps and any(p.gain.high > 1 + EVEN for p in at_start.values()):
             begun = carried  # numbers that differ from block to block are no law
     convex = bool(states) and all(s.is_convex for s in states)
     shares = {o: share for o in through if (share := _share(table[o])) is not None}
     added = next((n for _, b in reader.branches[:1] for n in (b.output, ~b.output) if n in back), None)
-    first_added = None if added is None or any(n > 1 for n in times) else back[added].at_start().gain
+    first_added = None if added is None or any(n > 1 for n in times) else at_start[added].gain
     return StreamOperator(
         forks[0], states, gain, start, breaks, carried, grows, clean, convex, trained, foreign,
         through=through, shares=shares, carried_first=first_added, beside=beside, carried_at_start=begun,

@@ -216,6 +216,24 @@ def shares(walk: Walk, index: int, u: Value, axis: int) -> Value:
     return softened(walk, index, u, axis)
 
 
+LOGARITHMS = {"log": (0.0, 1.0), "log1p": (1.0, 1.0), "log2": (0.0, math.log(2.0)), "log10": (0.0, math.log(10.0))}
+"""What is added before it, and the logarithm of its base."""
+
+
+@row(" ".join(LOGARITHMS))
+def logarithm(walk: Walk, node: Node) -> Value:
+    """Of what lies between two positive numbers a and b: between log a and log b, slope 1/a."""
+    value = walk.first(node)
+    shift, base = LOGARITHMS[node.op]
+    least, most = value.low + shift, value.high + shift
+    if least <= 0.0 or not math.isfinite(most) or value.holes:
+        raise NotUnderstood("the logarithm of what may be near 0, or has no bound")
+    low, high = math.log(least) / base, math.log(most) / base
+    top = max(abs(low), abs(high))
+    mag = with_ceiling((Fact(num(top)),), top, value.flat, (value.axis(-1),) if value.shape else ())
+    return replace(value.bare(), mag=mag, der=times(value.der, num(1.0 / (least * base))), low=low, high=high)
+
+
 @row("expm1")
 def expm1(walk: Walk, node: Node) -> Value:
     """e^t − 1 for t <= 0: between −1 and 0, slope 1."""

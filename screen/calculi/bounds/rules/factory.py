@@ -49,11 +49,13 @@ def scalar(walk: Walk, node: Node) -> Value:
 
 @row("arange")
 def arange(walk: Walk, node: Node) -> Value:
-    """Numbers between the first and the last."""
+    """The first of them, one step after the other, and the last."""
     ends = [n for n in (number(a) for a in node.args) if n is not None]
     if not ends or len(ends) != len([a for a in node.args if number(a) is not None]) or len(node.args) != len(ends):
         raise NotUnderstood("ends that are not known")
-    return constant(node.shape or (), min(0.0, *ends[:2]), max(0.0, *ends[:2]))
+    first, step = ends[0] if len(ends) > 1 else 0.0, ends[2] if len(ends) > 2 else 1.0
+    last = first + step * max(math.prod(node.shape or ()) - 1, 0)
+    return constant(node.shape or (), min(first, last), max(first, last))
 
 
 @row("tril triu")
