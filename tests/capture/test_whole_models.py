@@ -341,6 +341,37 @@ def test_two_gates_that_join_what_others_make_are_parts_of_a_block() -> None:
     assert [s.depth for s in report.streams if s.role != "inner"] == [7]
 
 
+class Neighbours(nn.Conv1d):
+    """x and a few tokens before, a channel at a time."""
+
+    def __init__(self) -> None:
+        super().__init__(D, D, 4, groups=D, bias=False, padding=3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + super().forward(x.mT)[..., : x.shape[1]].mT
+
+
+class Between(nn.Module):
+    """Bare parameters in products between two of them: attention, and a net."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.norms = Neighbours(), Neighbours(), nn.ModuleList(nn.LayerNorm(D) for _ in range(2))
+        self.qkv, self.up, self.down = (nn.Parameter(torch.randn(*s) * D**-0.5) for s in ((D, 3 * D), (D, 2 * D), (2 * D, D)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        q, k, v = torch.einsum("btd,de->bte", self.norms[0](x), self.qkv).chunk(3, -1)
+        x = self.second(x + nn.functional.scaled_dot_product_attention(q, k, v))
+        return x + torch.relu(self.norms[1](x) @ self.up) @ self.down
+
+
+def test_what_stands_between_two_equal_parts_of_a_block_by_bare_parameters() -> None:
+    report = screen.check(Between(), example_inputs=_inputs("cpu"), depth=7, spot_check=False)
+    (stream,) = (s for s in report.streams if s.role != "inner")
+    assert stream.depth == 7 and [b.role for b in stream.kinds[0].sublayers].count("attention") == 1
+
+
 def test_a_block_of_images_that_adds_nothing_has_lost_its_skip() -> None:
     report = screen.check(OnImages(skip=False), example_inputs=torch.zeros(2, D, 4, 4), depth=7)
     assert {f.code: f.outcome for f in report.findings}["G102"] == "violated"

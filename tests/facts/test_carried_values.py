@@ -138,6 +138,42 @@ def _later(block: Unit, depth: int) -> float:
     return total.square().mean().sqrt().item()
 
 
+class PostNormed(PostNorm):
+    """... which a norm bounds before it is summed up."""
+
+    def forward(self, x: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
+        out = torch.tanh(self.down(self.up(x)))
+        return self.norm(x + out), total + out
+
+
+@pytest.mark.parametrize(("kind", "state"), [(PostNorm, "conditional"), (PostNormed, "closed")])
+def test_a_norm_on_the_stream_does_not_bound_what_is_summed_up_besides(kind: type[Unit], state: str) -> None:
+    report = _report(kind())
+    assert next(c.state for c in report.channels if c.id == "R") == state
+    assert {f.outcome for f in report.findings if f.code == "R201"} == {"holds" if state == "closed" else "conditional"}
+
+
+class GivenAgain(Unit):
+    """The slip: the branch is added to the second argument, which every copy is given again, and the state goes on by no skip."""
+
+    def forward(self, x: Tensor, total: Tensor) -> Tensor:  # type: ignore[override]
+        return total + self.branch(x)
+
+
+class TakenBack(Unit):
+    """... and a tenth of it to the state, which goes on."""
+
+    def forward(self, x: Tensor, total: Tensor) -> Tensor:  # type: ignore[override]
+        return 0.9 * x + 0.1 * total + self.branch(x)
+
+
+def test_an_argument_that_each_copy_is_given_again_is_no_state() -> None:
+    report = _report(GivenAgain())
+    assert not report.streams and report.verdict == "unknown"
+    (stream,) = _report(TakenBack()).streams
+    assert stream.depth == DEPTH
+
+
 def test_conditions_are_no_totals() -> None:
     report = _report(Conditioned())
     assert _of_all(report, "growth") is None and _of_all(report, "identity_gain") is None

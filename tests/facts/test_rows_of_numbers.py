@@ -153,3 +153,58 @@ def test_no_block_stands_for_others_that_start_larger(model: type[nn.Module]) ->
     value = example_inputs() if model is Rising else (torch.randn(2, 8, 32), torch.randn(2, 8, 32))
     report = screen.check(model(), example_inputs=value, spot_check=False)
     assert _claim(report, "growth", "fixed").value in (None, "exponential")
+
+
+class Depths(nn.Module):
+    """Behind each block a sum of all states so far, each times a trained number."""
+
+    ones, depth = False, 8
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList(nn.RMSNorm(16) for _ in range(self.depth))
+        self.nets = nn.ModuleList(nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 16)) for _ in range(self.depth))
+        self.alphas = nn.ParameterList(self.row(i + 2) for i in range(self.depth))
+
+    def row(self, count: int) -> Tensor:
+        return torch.tensor([1.0 if self.ones else 0.0] * (count - 1) + [1.0])
+
+    def mixed(self, row: Tensor, states: list[Tensor]) -> Tensor:
+        return sum(w * s for w, s in zip(row, states, strict=True))  # type: ignore[return-value]
+
+    def forward(self, x: Tensor) -> Tensor:
+        states = [x]
+        for norm, net, row in zip(self.norms, self.nets, self.alphas, strict=True):
+            states.append(x + net(norm(x)))
+            x = self.mixed(row, states)
+        return x
+
+
+class DepthsStacked(Depths):
+    def mixed(self, row: Tensor, states: list[Tensor]) -> Tensor:
+        return (row.view(-1, 1, 1, 1) * torch.stack(states)).sum(0)
+
+
+class DepthsWritten(Depths):
+    """The last entry of zeros is written."""
+
+    def row(self, count: int) -> Tensor:
+        row = torch.zeros(count)
+        row[-1] = 1.0
+        return row
+
+
+class DepthsOfOnes(DepthsStacked):
+    ones = True
+
+
+@pytest.mark.parametrize(
+    ("model", "gain", "law"), [(Depths, 1.0, "linear"), (DepthsStacked, 1.0, "linear"), (DepthsWritten, 1.0, "linear"), (DepthsOfOnes, 256.0, None)]
+)
+def test_sums_of_all_states_start_as_their_numbers_say(model: type[Depths], gain: float, law: str | None) -> None:
+    """Of ones each sum is twice the one before: 2⁸ behind the last of them."""
+    report = screen.check(f"{__file__}::{model.__name__}", example_inputs="x=float32[2,9,16]", isolate=False)
+    found = {(c.claim, c.weights): c for c in report.claims if c.sublayer is None}
+    assert law is None or found["growth", "fixed"].value == law
+    gains = [c for c in report.claims if c.claim == "identity_gain"]
+    assert all(c.status == "proved" for c in gains) and gains[-1].value == gain

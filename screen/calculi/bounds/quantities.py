@@ -208,7 +208,7 @@ class Names:
 def at_start(quantity: Quantity, graph: Graph) -> float | None:
     """The number at the recorded start, of a plain norm of entries that are all one number or a short row of numbers; else None."""
     part, history = quantity.part, graph.histories.get(quantity.parameter, ())
-    number, row = starting_value_of(history), starting_values_of(history)
+    number, row = starting_value_of(history), starting_values_of(history, part.whole)
     if part.fold is not None or (number is None and row is None) or quantity.kind not in ("max_abs", "l2", "frobenius"):
         return None
     places = [part.offset]

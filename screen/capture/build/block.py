@@ -20,7 +20,7 @@ from screen.capture.build.meta_copy import on_meta
 from screen.capture.inputs.context import forward_signature
 from screen.capture.trace.loop import Key, first_tensor, is_alike, returned
 from screen.capture.trace.tracer import Trace, run
-from screen.graph import Graph
+from screen.graph import Graph, Node
 from screen.ops import CLASSES
 from screen.graph.repetition import stacked
 
@@ -246,11 +246,24 @@ class Shape:
         return stacked(units, [self._adds(c) > 1 for c in members])
 
     def _mapped(self, before: int | None, call: int) -> tuple[object, ...]:
-        """The weighted ops between two members: what one that only joins (a gate with weights of its own) adds is part of the unit."""
+        """The weighted ops, and products with weights, between two members: what one that only joins (a gate of its own) adds is part of the unit."""
         if before is None or before == call:
             return ()
         nodes = self.graph.nodes[self.inside[before][-1] + 1 : self.inside[call][0]]
-        return tuple((n.op, n.shape) for n in nodes if n.index in self.data and CLASSES.get(n.op) == "weighted")
+        return tuple((n.op, n.shape) for n in nodes if n.index in self.data and self._is_mapped(n))
+
+    def _is_mapped(self, node: Node) -> bool:
+        return CLASSES.get(node.op) == "weighted" or (CLASSES.get(node.op) == "product" and bool(self._matrices.intersection(node.inputs)))
+
+    @cached_property
+    def _matrices(self) -> frozenset[int]:
+        """Parameters of two axes or more, and what is made of them alone."""
+        found = set[int]()
+        for node in self.graph.nodes:
+            is_matrix = node.op == "parameter" and len(node.shape or ()) > 1
+            if is_matrix or (node.index not in self.data and found.intersection(node.inputs)):
+                found.add(node.index)
+        return frozenset(found)
 
     def _dependent(self, calls: list[int]) -> int:
         """How many calls with weights of their own, and with sums in them or between them, read each other; 0 for fewer than MANY. Skips may

@@ -19,6 +19,7 @@ from screen.facts.operator.polynomial import ONE, Atom, Polynomial, of_atom
 from screen.facts.operator.polynomial import number as constant
 from screen.graph import Node, Ref
 from screen.structure.copies import Weighing, weighing_of
+from screen.structure.initial.values import starts_of
 from screen.structure.dataflow import Flow, axes_of, number
 from screen.structure.norms.find import Norms
 
@@ -299,9 +300,12 @@ def _weighed(forms: Forms, weighing: Weighing) -> Form:
     """States of a stack, each times a number of its own."""
     made = forms.flow.graph.nodes[forms.flow.root(weighing.shares)]
     low, high = forms.flow.graph.range_of.get(made.index, RANGES.get(made.op, (-math.inf, math.inf)))
+    known = starts_of(forms.flow.graph, weighing.shares)
+    starts = known if isinstance(known, tuple) and len(known) == len(weighing.states) else (known,) * len(weighing.states)
     total = NOTHING
-    for place, state in enumerate(weighing.states):
-        share = Atom(("share", weighing.shares, place), "gate", low, high, node=weighing.shares, uniform=False)
+    for place, (state, start) in enumerate(zip(weighing.states, starts, strict=True)):
+        begun = start if isinstance(start, float) else None
+        share = Atom(("share", weighing.shares, place), "gate", low, high, begun, weighing.shares, uniform=begun is not None)
         total = total.plus(forms.of(state).times(of_atom(share)))
     return total
 

@@ -353,8 +353,8 @@ def _operator(
     lost = next((s.lost for s in states if s.lost is not None), next((s.lost for s in joint if s.lost is not None), None))
     foreign = bool({*others, *(s.node for s in joint)} - {s.node for s in states} - carrying - {forks[0]})
     back = _back(end, joint)
-    at_start = _back(end, [replace(s, terms={n: p.at_start() for n, p in s.terms.items()}) for s in joint])  # numbers, where products would widen
-    own, own_at_start = back.get(forks[0], ZERO), at_start.get(forks[0], ZERO)
+    started = back_at_start(end, joint)
+    own, own_at_start = back.get(forks[0], ZERO), started.get(forks[0], ZERO)
     reached = {*_reach({end}, table)}
     whole = forks[0] in {t for n in reached for t in table[n].terms}
     cut = [s.rest for s in states if s.rest is not None and not any(t in first or t in table.keys() - carrying for t in s.terms)]
@@ -388,14 +388,14 @@ def _operator(
         carried = _told(gain)
     begun = carried
     if isinstance(carried, Unknown) and isinstance(start, Range):
-        begun, _ = _law([p.at_start() for p in steps], at_start, reader, max(1, blocks))
+        begun, _ = _law([p.at_start() for p in steps], started, reader, max(1, blocks))
         begun = _told(start) if begun == "decaying" and steps else begun
-        if not steps and any(p.gain.high > 1 + EVEN for p in at_start.values()):
+        if not steps and any(p.gain.high > 1 + EVEN for p in started.values()):
             begun = carried  # numbers that differ from block to block are no law
     convex = bool(states) and all(s.is_convex for s in states)
     shares = {o: share for o in through if (share := _share(table[o])) is not None}
     added = next((n for _, b in reader.branches[:1] for n in (b.output, ~b.output) if n in back), None)
-    first_added = None if added is None or any(n > 1 for n in times) else at_start[added].gain
+    first_added = None if added is None or any(n > 1 for n in times) else started[added].gain
     return StreamOperator(
         forks[0], states, gain, start, breaks, carried, grows, clean, convex, trained, foreign,
         through=through, shares=shares, carried_first=first_added, beside=beside, carried_at_start=begun,
@@ -430,6 +430,11 @@ def _back(end: int, states: Sequence[State]) -> dict[int, Polynomial]:
         for source, p in state.terms.items():
             found[source] = found[source] + p * mine if source in found else p * mine
     return found
+
+
+def back_at_start(end: int, states: Sequence[State]) -> dict[int, Polynomial]:
+    """The same with learned scales at the numbers that they start at, put in before anything is multiplied: products of many scales have no bound."""
+    return _back(end, [replace(s, terms={n: p.at_start() for n, p in s.terms.items()}) for s in states])
 
 
 def _steps(states: Sequence[State], forks: tuple[int, ...], all_states: frozenset[int]) -> list[Polynomial]:
@@ -562,4 +567,4 @@ def _keeps_rising(highs: Sequence[float]) -> bool:
     return 2 * rises >= len(highs) - start
 
 
-__all__ = ["Law", "State", "StreamOperator", "law_of_carried", "operators_of", "resolved"]
+__all__ = ["Law", "State", "StreamOperator", "law_of_carried", "back_at_start", "operators_of", "resolved"]

@@ -112,7 +112,7 @@ def _program(reader: Reader, begin: int, before: int, after: int) -> tuple[objec
 
     def started(node: Node) -> object:
         history = graph.histories.get(node.name, ()) if node.op in SOURCES else ()
-        return starting_value_of(history), starting_values_of(history)
+        return starting_value_of(history), starting_values_of(history, node.shape)
 
     def spelled(value: object) -> object:
         if isinstance(value, Ref):

@@ -21,7 +21,7 @@ from itertools import pairwise
 from screen.facts.operator.carried import Total, carried
 from screen.facts.operator.forms import Forms
 from screen.facts.operator.polynomial import ZERO, Range
-from screen.facts.operator.recurrence import StreamOperator, resolved
+from screen.facts.operator.recurrence import StreamOperator, back_at_start, resolved
 from screen.graph import Graph
 from screen.structure.dataflow import number
 from screen.structure.reach import used
@@ -81,7 +81,9 @@ def whole_of(readers: Sequence[Reader], operators: Sequence[StreamOperator | Unk
         return Whole(before, last, Range(0.0, 0.0), ())
     if (end := _summed_on(*sure[0], forms) or _divided(forms, last)) is not None:
         state = resolved(end, forms.inside(end))
-        gain = next(_doubts(sure, state.lost), _times(state.terms.get(begin, ZERO).at_start().gain, factor))
+        own = state.terms.get(begin, ZERO).at_start().gain
+        own = own if math.isfinite(own.high) else _by_states(forms, sure[0][1], end)
+        gain = next(_doubts(sure, state.lost), _times(own, factor))
         return Whole(origin, end, gain, _held(forms, outputs), measured=True)
     if origin == begin:
         origin, factor = _multiplied_before_each(*sure[0])
@@ -253,6 +255,12 @@ def _summed_on(reader: Reader, operator: StreamOperator, forms: Forms) -> int | 
             form = _read(forms).inside(node.index)
             return _followed(graph, forms, node.index, {n.source for n in forms.norms.by_node.values()}) if form.terms and form.lost is None else None
     return None
+
+
+def _by_states(forms: Forms, operator: StreamOperator, end: int) -> Range:
+    """The gain up to a value, as what it is made of the states of a stream, and these of each other."""
+    last = Forms(forms.flow, forms.norms, frozenset({operator.begin, *(s.node for s in operator.states)} - {end}))
+    return back_at_start(end, [*operator.states, resolved(end, last.inside(end))]).get(operator.begin, ZERO).gain
 
 
 def _divided(forms: Forms, last: int) -> int | None:

@@ -121,10 +121,19 @@ def starting_value_of(history: tuple[Initialiser, ...]) -> float | None:
     return None if value is None or math.isnan(value) else value
 
 
-def starting_values_of(history: tuple[Initialiser, ...]) -> tuple[float, ...] | None:
-    """The numbers that a short row of a program's numbers starts at."""
-    numbers = history[0].args if len(history) == 1 and history[0].op == "values_" else ()
-    return tuple(v for v in numbers if isinstance(v, float)) or None
+def starting_values_of(history: tuple[Initialiser, ...], shape: tuple[int, ...] | None) -> tuple[float, ...] | None:
+    """The numbers that a row of a program's numbers starts at: a list of them, or one for all, and others written in some places."""
+    first, writes = history[:1], history[1:]
+    if not first or shape is None or len(shape) != 1 or (not writes and first[0].op != "values_"):
+        return None
+    same = starting_value_of(first)
+    row = [v for v in first[0].args if isinstance(v, float)] if first[0].op == "values_" else [same] * shape[0] if same is not None else []
+    for call in writes:
+        place, value = call.args if call.op == "setitem_" and len(call.args) == 2 else (None, None)
+        if type(place) is not int or not isinstance(value, int | float) or not -len(row) <= place < len(row):
+            return None
+        row[place] = float(value)
+    return tuple(row) if len(row) == shape[0] else None
 
 
 def without_zeroed_rows(history: tuple[Initialiser, ...]) -> tuple[Initialiser, ...]:

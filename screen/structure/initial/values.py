@@ -30,13 +30,18 @@ Start = float | tuple[float, ...] | None
 
 def start_of(graph: Graph, index: int) -> float | None:
     """The number that all entries start at; None where they are not one known number."""
-    found: dict[int, Start] = {}
-    for node in sorted(_read(graph, index)):
-        found[node] = _start(graph, graph.nodes[node], found)
-    start = found[index]
+    start = starts_of(graph, index)
     if isinstance(start, tuple):
         return start[0] if len(set(start)) == 1 else None
     return start
+
+
+def starts_of(graph: Graph, index: int) -> Start:
+    """The number that all entries start at, or those of a row, whatever its shape is."""
+    found: dict[int, Start] = {}
+    for node in sorted(_read(graph, index)):
+        found[node] = _start(graph, graph.nodes[node], found)
+    return found[index]
 
 
 def _read(graph: Graph, index: int) -> set[int]:
@@ -54,7 +59,7 @@ def _start(graph: Graph, node: Node, found: dict[int, Start]) -> Start:
     """The number of a node from those of its inputs, or its numbers in a row."""
     if node.op in SOURCES:
         history = graph.histories.get(node.name, ())
-        numbers = starting_values_of(history) if len(node.shape or ()) == 1 else None
+        numbers = starting_values_of(history, node.shape)
         return starting_value_of(history) if numbers is None else numbers
     rows = [r for i in dict.fromkeys(node.inputs) if isinstance(r := found.get(i), tuple)]
     if rows:
@@ -64,6 +69,8 @@ def _start(graph: Graph, node: Node, found: dict[int, Start]) -> Start:
 
 def _of_row(graph: Graph, node: Node, row: tuple[float, ...], found: dict[int, Start]) -> Start:
     """What is made of numbers in a row: one of them, or a function of each."""
+    if CLASSES.get(node.op) in ("view", "part") and math.prod(node.shape or ()) == len(row):
+        return row
     if node.op in ("getitem", "select"):
         place = node.args[-1] if node.op == "getitem" or node.args[1] in (0, -1) else None
         return row[place] if len(node.args) > 1 and type(place) is int and -len(row) <= place < len(row) else None
@@ -129,4 +136,4 @@ def _clamped(node: Node, value: object) -> float | None:
     return min(value, float(high)) if isinstance(high, int | float) else value
 
 
-__all__ = ["FILLED", "LITERALS", "start_of"]
+__all__ = ["FILLED", "LITERALS", "start_of", "starts_of"]
