@@ -7,6 +7,7 @@ from typing import Literal
 
 from screen.calculi.bounds.expr import Expr
 from screen.calculi.bounds.softmax import Beside, SoftmaxBound
+from screen.calculi.degrees.laws import LARGE_EPSILON
 from screen.calculi.meanfield.far import Far
 from screen.facts.claims.claim import FROM_LARGE_STATES, LARGEST, Claim, ClaimKind, Weights
 from screen.calculi.bounds.boundedness import survives
@@ -14,6 +15,7 @@ from screen.facts.claims.derive import FLAT, has_no_scale, is_held, rests_on_onc
 from screen.facts.claims.states_read import moving_inputs, norms_behind, reader_of, reads_grown_state
 from screen.facts.operator import StreamOperator, Whole
 from screen.facts.record import Facts
+from screen.structure.branches.branch import Branch
 from screen.structure.streams import kinds
 from screen.structure.streams.ends import Ends
 from screen.structure.types import Kind, Norm, Stream, Sublayer, Tri, Unknown
@@ -266,7 +268,18 @@ def grows_with_stream(facts: Facts, sublayer: Sublayer) -> bool:
 def is_scale_free(facts: Facts, sublayer: Sublayer) -> bool:
     """Whether F(cx) = F(x), at least for large x: the branch has degree 0 in the stream, and moves as 1/‖x‖ with it."""
     analysis = facts.analysis(sublayer)
-    return not isinstance(analysis, Unknown) and analysis.degrees.stream == 0.0
+    if isinstance(analysis, Unknown) or analysis.degrees.stream is not None:
+        return not isinstance(analysis, Unknown) and analysis.degrees.stream == 0.0
+    reader = reader_of(facts, where(facts, sublayer)[0])
+    branch = next((b for _, b in reader.branches if (b.add, b.output) == (sublayer.add, sublayer.output)), None) if reader is not None else None
+    return branch is not None and _reads_norms_alone(branch)
+
+
+def _reads_norms_alone(branch: Branch) -> bool:
+    """Whether all that a branch reads of streams comes out of norms whose statistic is that of the value at hand, whatever it makes of them."""
+    norms = branch.input_norms
+    plain = all(n.type != "batchnorm" and n.of_tokens and (n.eps or 0.0) <= LARGE_EPSILON for n in norms)
+    return bool(norms) and plain and all(e.ways == {"normed"} for e in branch.entries)
 
 
 def keeps_slope(facts: Facts, sublayer: Sublayer) -> bool:

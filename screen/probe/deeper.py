@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from screen.capture.build.built import Built
 from screen.capture.trace.loop import Loop, first_tensor, returned
 from screen.probe.measure.kernels import differentiable
+from screen.probe.measure.leaves import is_shape_alone
 from screen.probe.plan.spot_types import FoundDepth, SpotPlan
 from screen.probe.sizes import gap_of, plain_number
 
@@ -61,7 +62,8 @@ def _run(loop: Loop, args: tuple[Any, ...], kwargs: Mapping[str, Any], axis: int
 def at_depths(
     plan: SpotPlan, built: Built, deeper: Callable[[int, int], Loop] | None, law: bool, numbers: bool
 ) -> tuple[FoundDepth, ...]:
-    """The module itself at two depths (`law`), or at its own (`numbers`), from random tokens. Nothing where it does not run so."""
+    """The module itself at two depths (`law`), or at its own (`numbers`), from the inputs that there are, or random ones. Nothing where
+    it does not run so."""
     here = len(built.model.members) if isinstance(built.model, Loop) else 0
     counts = [here, TIMES * here] if law else []
     if numbers and plan.own and plan.own not in counts:
@@ -77,7 +79,10 @@ def at_depths(
 
 
 def _drawn(like: Tensor, generator: torch.Generator) -> Tensor:
-    """A random tensor of a float argument, else zeros: a mask of falses, a table's first row."""
+    """An argument that has values, but for floats that are all one number; else a random tensor of a float argument, and zeros: a mask of falses, a
+    table's first row."""
+    if like.device.type != "meta" and not is_shape_alone(like):
+        return like.detach()
     return torch.randn(like.shape, generator=generator) if like.is_floating_point() else torch.zeros(like.shape, dtype=like.dtype)
 
 

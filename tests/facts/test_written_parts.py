@@ -122,7 +122,7 @@ LAWS = {
     Dealt: "linear",
     BySoftmax: "linear",
     Added: "linear",
-    Raw: None,
+    Raw: "exponential",
     Late: "linear",
     LateTwice: "exponential",
     InTurn: "linear",
