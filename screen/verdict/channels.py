@@ -187,12 +187,13 @@ def _channel(facts: Facts, run: RuleRun, channel: ChannelId) -> ChannelState:
         return ChannelState(channel, "conditional", _reasons(worrying), codes, needs)
     if channel not in JUDGED:
         return ChannelState(channel, "out_of_scope", "no recipe given.", codes)
-    if not facts.streams:
+    unweighed = channel == "L" and facts.claims.of("softmax", "all").known is False
+    if not facts.streams and not unweighed:
         return ChannelState(channel, "unknown", "no residual stream was found.", codes)
     if left_out := _left_out(run, channel):
         reason = f"{', '.join(left_out)} left out by `--select` or `--ignore`; what is left found nothing."
         return ChannelState(channel, "conditional", reason, codes, ("rules-left-out",))
-    if channel == "L" and facts.claims.of("softmax", "all").known is False:
+    if unweighed:
         return ChannelState(channel, "closed", "no values are weighed by a softmax anywhere in the graph.", codes)
     holding = [f for f in telling if f.outcome.result == "holds"]
     if not holding:
