@@ -81,7 +81,7 @@ def _bounded(walk: Walk, softmax: Softmax, role: SoftmaxRole) -> SoftmaxBound:
     bounded: Tri
     breaker: Breaker | None
     for of_maps in (True, False):  # held fixed as temperatures; where that decides nothing, the gain of a map is one of its weights
-        held = temperatures(walk, of_maps)
+        held = temperatures(walk, softmax, of_maps)
         if softmax.logits is None:
             asked = lambda states: _of_call(walk, softmax.node, states)  # noqa: E731
             bounded, breaker = boundedness(walk, bound, softmax.node, asked, held)
@@ -152,14 +152,18 @@ def _unmasked(walk: Walk, index: int) -> int:
         index = moving[0]
 
 
-def temperatures(walk: Walk, of_maps: bool = True) -> frozenset[str]:
-    """Names of the parameters that only multiply data or weights, as one number for all features: of a call, of a head, of a token.
-    `of_maps`: those that multiply a matrix of weights, too."""
+_ARRANGES = frozenset({"masked_fill", "add", "expand", "unsqueeze", "getitem", "to", "contiguous", "clone"})
+"""What leaves the axes behind that of a softmax as they are, where their sizes are the same."""
+
+
+def temperatures(walk: Walk, softmax: Softmax, of_maps: bool = True) -> frozenset[str]:
+    """Names of the parameters that only multiply data or weights, as one number for all features: of a call, of a head, of a token; or for all logits
+    of one softmax, where each feature has a softmax of its own. `of_maps`: those that multiply a matrix of weights, too."""
     parameters = (n for n in walk.graph.nodes if n.op == "parameter")
-    return frozenset(n.name for n in parameters if _is_temperature(walk, n.index, numel(n.shape or ()), of_maps))
+    return frozenset(n.name for n in parameters if _is_temperature(walk, n.index, numel(n.shape or ()), softmax, of_maps))
 
 
-def _is_temperature(walk: Walk, index: int, entries: int, of_maps: bool) -> bool:
+def _is_temperature(walk: Walk, index: int, entries: int, softmax: Softmax, of_maps: bool) -> bool:
     if entries > max(walk.graph.nodes[index].shape or (1,)):
         return False
     met, stack = False, [index]
@@ -168,7 +172,8 @@ def _is_temperature(walk: Walk, index: int, entries: int, of_maps: bool) -> bool
         for user in walk.graph.users[here]:
             node, shape = walk.graph.nodes[user], walk.graph.nodes[here].shape or ()
             others = [i for i in node.inputs if i != here and (walk.flow.data[i] or walk.flow.of_weights[i])]
-            if node.op in ("mul", "div", "true_divide") and others and shape[-1:] in ((), (1,)) and math.prod(shape) >= entries:
+            single = shape[-1:] in ((), (1,)) or _is_of_each(walk, node.index, shape, softmax)
+            if node.op in ("mul", "div", "true_divide") and others and single and math.prod(shape) >= entries:
                 if not of_maps and any(not walk.flow.data[i] and len(walk.graph.nodes[i].shape or ()) > 1 for i in others):
                     return False
                 met = True
@@ -177,6 +182,19 @@ def _is_temperature(walk: Walk, index: int, entries: int, of_maps: bool) -> bool
             else:
                 return False
     return met
+
+
+def _is_of_each(walk: Walk, product: int, factor: tuple[int, ...], softmax: Softmax) -> bool:
+    """Whether a product is the logits, repeated and masked, and the factor one number for each softmax: it does not run along their axis."""
+    nodes, here = walk.graph.nodes, softmax.logits
+    while here is not None and here != product:
+        last = (nodes[here].shape or ())[softmax.axis :]
+        if nodes[here].op not in _ARRANGES:
+            return False
+        made = (i for i in nodes[here].inputs if (walk.flow.depends(i, product) or i == product) and (nodes[i].shape or ())[softmax.axis :] == last)
+        here = next(made, None)
+    along = factor[softmax.axis] if len(factor) >= -softmax.axis else 1
+    return here is not None and along == 1
 
 
 def _logits(walk: Walk, softmax: Softmax) -> Value | Unknown:

@@ -1,4 +1,4 @@
-"""Logits that are multiplied by the logarithm of how many tokens are read: numbers of the program, which have ends."""
+"""Logits that are multiplied by the logarithm of how many tokens are read, numbers of the program, which have ends; and by temperatures of channels."""
 
 from __future__ import annotations
 
@@ -61,3 +61,22 @@ def test_logits_times_a_logarithm_of_a_count_are_bounded(length: Length) -> None
 
 def test_those_times_what_data_make_are_not() -> None:
     assert bounded(Block(raw, bare=True)) is not True
+
+
+class Channels(nn.Module):
+    """A softmax over tokens for each channel, of a norm's entries, times one factor for each channel; or of a map of them."""
+
+    def __init__(self, map_: bool) -> None:
+        super().__init__()
+        self.norm, self.out, self.map = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH) if map_ else nn.Identity()
+        self.factor = nn.Parameter(torch.ones(WIDTH))
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = torch.relu(self.norm(x)) + 1e-7
+        shares = (self.factor * self.map(h)).unsqueeze(1).expand(-1, 8, -1, -1).softmax(2)
+        return x + self.out((shares * h.unsqueeze(1)).sum(2))
+
+
+@pytest.mark.parametrize("map_", [False, True])
+def test_one_number_for_each_softmax_is_a_temperature(map_: bool) -> None:
+    assert bounded(Channels(map_)) is not map_
