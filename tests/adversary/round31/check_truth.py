@@ -10,10 +10,12 @@ FAR = {}
 BOUND = {"SphereLayerLerp": 4.0}
 """Means of the input and of points of the sphere."""
 MAPS = {}
+AT = {"SimpleGateUnitInput": (48, 96, 192, 384)}
+"""Where a law shows late."""
 
 _free = _measure.free
 _measure.free = lambda model: [(k, p) for k, p in _free(model) if p.requires_grad]
 """What is frozen is a constant, and no weight that may take any value."""
 
 if __name__ == "__main__":
-    main(Round(__package__, FILES, far=FAR, bound=BOUND, maps=MAPS, norms=(nn.BatchNorm2d,)))
+    main(Round(__package__, FILES, at=AT, far=FAR, bound=BOUND, maps=MAPS, norms=(nn.BatchNorm2d,)))
