@@ -7,8 +7,8 @@ from tests.adversary.rounds._truth import Round, main
 
 FILES = ["layers", "fields", "traces", "links", "models"]
 FAR = {}
-BOUND = {"SphereLayerLerp": 4.0}
-"""Means of the input and of points of the sphere."""
+BOUND = {"SphereLayerLerp": 4.0, "HighwayRecurrentLayer": 4.0}
+"""Means of the input and of what is bounded."""
 MAPS = {}
 AT = {"SimpleGateUnitInput": (48, 96, 192, 384)}
 """Where a law shows late."""
