@@ -1,4 +1,4 @@
-"""Pull requests on pictures, video, points and diffusion: inverted necks, filters that are merged later, shuffled halves, attention of channels, scales and shifts by time, simple gates, fixed points, sines, time then space, twin branches, vectors of shares, channels that are weighed, pooled keys."""
+"""Pull requests on pictures, video, points and diffusion: inverted necks, filters that are merged later, shuffled halves, attention of channels, scales and shifts by time, simple gates, fixed points, sines, time then space, twin branches, vectors of shares, channels that are weighed."""
 
 import torch
 import torch.nn as nn
@@ -24,7 +24,6 @@ example_inputs = {
     **{k: (_draw(2, 4, 9, C),) for k in ("TimeSpaceBlock", "TimeSpaceBlockJoined")},
     "TwinBranchBlock": (_SEQ,),
     "VectorSharesUnit": (_draw(20, C), _draw(20, 3)),
-    "PooledKeysBlock": (_draw(2, 64, C),),
 }
 
 
@@ -352,34 +351,6 @@ class ChannelWeighUnit(nn.Module):
         return x + res.mul(self.res_scale)
 
 
-# ------------------------------------------------------------------ pooled keys
-class PooledKeysBlock(nn.Module):
-    """Keys and values are of a map that a filter makes smaller by two; a filter a channel inside of the net."""
-
-    def __init__(self, sr=2, side=8):
-        super().__init__()
-        self.side, self.norm1, self.norm2, self.norm = side, nn.LayerNorm(C), nn.LayerNorm(C), nn.LayerNorm(C)
-        self.q, self.kv, self.proj, self.fc1, self.fc2 = fc(C, C), fc(C, 2 * C), fc(C, C), fc(C, 2 * C), fc(2 * C, C)
-        self.sr, self.dw = nn.Conv2d(C, C, sr, sr), conv(2 * C, 2 * C, 3, groups=2 * C, bias=True)
-
-    def map(self, x):
-        return x.transpose(1, 2).unflatten(2, (self.side, self.side))
-
-    def attn(self, x):
-        q = self.q(x).unflatten(2, (H, HD)).transpose(1, 2)
-        small = self.norm(self.sr(self.map(x)).flatten(2).transpose(1, 2))
-        k, v = self.kv(small).unflatten(2, (2, H, HD)).permute(2, 0, 3, 1, 4)
-        return self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
-
-    def mlp(self, x):
-        x = self.dw(self.map(self.fc1(x))).flatten(2).transpose(1, 2)
-        return self.fc2(F.gelu(x))
-
-    def forward(self, x):
-        x = x + self.attn(self.norm1(x))
-        return x + self.mlp(self.norm2(x))
-
-
 _PRE = dict(kind="block", identity_gain=1.0, growth_fixed="linear", softmax=True)
 _NET = dict(kind="block", identity_gain=1.0, growth_fixed="linear", softmax=False)
 _EXP = dict(kind="block", growth_fixed="exponential", sound=False)
@@ -404,5 +375,4 @@ TRUTH = {
     "TwinBranchBlock": dict(_PRE, output_bounded={i: False for i in range(4)}, **_OPEN, sound=True, why="pre-norm, four branches, layer scales."),
     "VectorSharesUnit": dict(kind="block", growth_fixed="linear", growth_all="linear", softmax=True, output_bounded={0: True}, sound=True, why="the branch ends in a norm of the batch; a ReLU behind the sum."),
     "ChannelWeighUnit": dict(kind="block", growth_fixed="exponential", softmax=False, **_ONE, why="no norm: filters of the stream times a gate."),
-    "PooledKeysBlock": dict(_PRE, **_TWO, **_OPEN, sound=True, gradient_law="power", why="pre-norm, a norm more in front of keys and values."),
 }
