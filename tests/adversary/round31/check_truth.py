@@ -7,10 +7,10 @@ from tests.adversary.rounds._truth import Round, main
 
 FILES = ["layers", "fields", "traces", "links", "models"]
 FAR = {}
-BOUND = {"SphereLayerLerp": 4.0, "HighwayRecurrentLayer": 4.0}
-"""Means of the input and of what is bounded."""
+BOUND = {"SphereLayerLerp": 4.0, "HighwayRecurrentLayer": 4.0, "DepthScaledLmStream": 6.0}
+"""Means of the input and of what is bounded, or a stream that is divided in each block: level, with draws that scatter from depth to depth."""
 MAPS = {}
-AT = {"SimpleGateUnitInput": (48, 96, 192, 384)}
+AT = {"SharedCacheLmRaw": (48, 96, 192, 384), "SimpleGateUnitInput": (48, 96, 192, 384)}
 """Where a law shows late."""
 
 _free = _measure.free
