@@ -119,9 +119,24 @@ def with_spot(facts: Facts, found: Found) -> Facts:
     if found.replayed is False:
         compared = [_of_another(claim, _is_backward(found)) for claim in compared]
     compared = [_of_whole(facts, c, found.gain) for c in compared]
+    compared = _with_totals(compared)
     compared = [_of_loss(c, found.loss) if c.claim == "loss_at_start" else c for c in compared]
     compared += _of_program(found, any(c.claim == "loss_at_start" for c in compared))
     return replace(facts, claims=Claims(linked(numbered(compared)), found.reason, True))
+
+
+def _with_totals(claims: list[Claim]) -> list[Claim]:
+    """Everything that blocks hand on grows exponentially where one stream was seen to, whatever else there is."""
+    largest = next((c for c in claims if c.claim == "growth" and c.weights == "fixed" and c.stream is not None and _is_exponential(c)), None)
+    whole = next((n for n, c in enumerate(claims) if c.claim == "growth" and c.weights == "fixed" and c.stream is None), None)
+    if largest is None or whole is None or claims[whole].status != "unknown":
+        return claims
+    told = replace(claims[whole], status="measured", value="exponential", measured=largest.measured)
+    return [*claims[:whole], told, *claims[whole + 1 :]]
+
+
+def _is_exponential(claim: Claim) -> bool:
+    return claim.value == "exponential" and claim.status == "measured" and not claim.is_refuted
 
 
 def _of_whole(facts: Facts, claim: Claim, gain: float | None) -> Claim:

@@ -17,7 +17,7 @@ from screen.structure.softmaxes import CALLS, shifted
 from screen.structure.streams.reader import Reader
 from screen.structure.types import Stream, Unknown
 
-LEAST, MOST = 5, 8
+LEAST, MOST = 4, 8
 """Blocks of a stream from which on some of them are repeated, and how many of them at most."""
 FEWEST = 12
 """States of a stream below which no law of growth is read off them."""
@@ -167,18 +167,18 @@ def _cone(facts: Facts, stream: Stream, reader: Reader, operator: StreamOperator
 
 
 def _part(facts: Facts, stream: Stream, parts: list[Reader], states: tuple[int, ...]) -> tuple[int, ...]:
-    """States of some blocks of a stream whose growth at fixed weights is not derived, from the third block on, each made as the first of them. Kinds
-    of blocks follow each other in them as they do in the whole stream, so that it is a deeper one where they are repeated."""
-    blocks = len(stream.traced)
-    each, rest = divmod(len(states) - 1, max(blocks, 1))
-    if facts.claims.of("growth", "fixed", stream.name).status != "unknown" or blocks < LEAST or rest or after_first(facts, stream) != each:
+    """The states behind some blocks of a stream whose growth at fixed weights is not derived, from the second block on, each made as the first of
+    them. Kinds of blocks follow each other in them as they do in the whole stream, so that it is a deeper one where they are repeated."""
+    blocks, kinds = len(stream.traced), [block.kind for block in stream.traced]
+    if facts.claims.of("growth", "fixed", stream.name).status != "unknown" or blocks < LEAST:
         return ()
-    kinds = [block.kind for block in stream.traced]
+    adds = [max((add for add, _ in block.branches), default=states[-1]) for block in stream.traced]
+    ends = [next((n for n in states if n >= add), states[-1]) for add in adds]
     turn = next((n for n in range(1, blocks) if kinds[n:] == kinds[:-n]), blocks)
     count = min(MOST, blocks - 2) // turn * turn
-    found = states[2 * each : (2 + count) * each + 1 : each]
+    found = tuple(ends[1 : 2 + count])
     made = {(n.op, n.file, n.line, n.shape, n.dtype) for n in (facts.graph.nodes[i] for i in found)}
-    whole = count > 0 and len(made) == 1 and not _reads_before(facts, found, {b.output for p in parts for _, b in p.branches})
+    whole = len(set(found)) == count + 1 > 1 and len(made) == 1 and not _reads_before(facts, found, {b.output for p in parts for _, b in p.branches})
     return found if whole else ()
 
 
