@@ -17,6 +17,7 @@ import math
 
 from screen.facts.advice import norm_of
 from screen.facts.claims.derive import USEFUL, is_held
+from screen.facts.claims.totals import summands
 from screen.facts.descent import descent
 from screen.facts.operator import StreamOperator
 from screen.facts.queries import (
@@ -26,7 +27,7 @@ from screen.facts.queries import (
 from screen.rule import (
     DECAY, Example, Facts, Kind, Outcome, Rule, Site, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable,
 )  # fmt: skip
-from screen.structure.types import Norm
+from screen.structure.types import Norm, Tri
 
 NEEDS = ("streams.kinds.sublayers", "analyses", "claims", "state_bounds")
 RULE = Rule("R201", "output-set-bounded", "well_posedness", "R", "warning", NEEDS, "Kan et al., theorem 2")
@@ -50,6 +51,7 @@ THEOREM = "Kan et al., theorem 2: H is finite iff the set of the branch's output
 def check(facts: Facts) -> tuple[Outcome, ...]:
     """One outcome per distinct sublayer."""
     found = [_judge(facts, *site) for site in each_sublayer(facts)]
+    found += [_summed(facts, *summand) for summand in summands(facts)]
     return or_not_applicable(found, "there is no residual sublayer.")
 
 
@@ -91,6 +93,20 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
             message = f"{name}: nothing bounds what the branch adds but the first state of the stream, which it reads; it {fixed}."
             return Outcome("conditional", message, site, theorem=THEOREM, condition="small-gain")
     return _unbounded(facts, stream, kind, sublayer, name, site)
+
+
+def _summed(facts: Facts, stream: Stream, node: int, bounded: Tri) -> Outcome:
+    """Of what each block adds to a value that it hands on beside the stream."""
+    site = blame(facts, at(stream), (node,))
+    what = f"what each block adds to the value that it hands on beside `{stream.name}`"
+    if isinstance(bounded, Unknown):
+        return Outcome("cannot_tell", f"Whether {what} is bounded is not known: {bounded.reason}.", blame(facts, site, bounded.nodes), theorem=THEOREM)
+    if bounded:
+        assumptions = ("the gains of norms, and factors behind them, are fixed",)
+        return Outcome("holds", f"{what[0].upper()}{what[1:]} is bounded whatever the weights.", site, theorem=THEOREM, assumptions=assumptions)
+    message = f"{what[0].upper()}{what[1:]} is unbounded over its weights: the sum stays bounded only where training keeps these so."
+    remedy = f"a norm on it before it is added; or {DECAY}"
+    return Outcome("conditional", message, site, theorem=THEOREM, remedy=remedy, condition="bounded-weights")
 
 
 def _normed_in_block(name: str, site: Site, behind: tuple[Norm, ...]) -> Outcome:

@@ -153,6 +153,27 @@ def test_a_norm_on_the_stream_does_not_bound_what_is_summed_up_besides(kind: typ
     assert {f.outcome for f in report.findings if f.code == "R201"} == {"holds" if state == "closed" else "conditional"}
 
 
+class Halves(nn.Module):
+    """Of one map one half goes to the stream by a norm, the other one to the total, by another function or none."""
+
+    def __init__(self, bound: bool) -> None:
+        super().__init__()
+        self.norm, self.last, self.both, self.bound = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 2 * WIDTH), bound
+
+    def forward(self, x: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
+        mine, theirs = self.both(self.norm(x)).chunk(2, -1)
+        return x + self.last(mine), total + (torch.tanh(theirs) if self.bound else theirs)
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_what_is_summed_beside_the_stream_alone_has_a_bound_of_its_own(bound: bool) -> None:
+    """It was no branch of any stream, so that the block was told to be stable."""
+    report = _report(Halves(bound))
+    assert report.verdict == ("stable" if bound else "conditional")
+    (found,) = (f for f in report.findings if f.code == "R201" and "beside" in f.message)
+    assert found.outcome == ("holds" if bound else "conditional") and (found.line is not None)
+
+
 class GivenAgain(Unit):
     """The slip: the branch is added to the second argument, which every copy is given again, and the state goes on by no skip."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from screen.calculi.analysis import sure
-from screen.calculi.bounds import bounds_of
+from screen.calculi.bounds import BranchBounds, bounds_of
 from screen.calculi.bounds.boundedness import INPUTS, survives
 from screen.facts.claims.claim import Claim
 from screen.facts.operator import StreamOperator
@@ -14,7 +14,7 @@ from screen.facts.operator.whole import Whole
 from screen.facts.record import Facts
 from screen.structure.branches.branch import Branch
 from screen.structure.norms.find import place_of
-from screen.structure.types import Unknown
+from screen.structure.types import Stream, Tri, Unknown
 
 LAWS = ("bounded", "linear", "polynomial", "exponential")
 """Laws of growth, the slowest first."""
@@ -65,16 +65,33 @@ def _of_summands(facts: Facts, total: Total, level: frozenset[str]) -> str | Unk
 
 def _is_held(facts: Facts, node: int, level: frozenset[str]) -> bool:
     """Whether a value stays bounded at fixed weights: as a branch of a stream that it is made of."""
-    read = ((s, r) for s, r in zip(facts.streams, facts.readers, strict=False) if any(r.flow.depends(node, state) for state in r.chain.nodes))
-    stream, reader = next(read, (None, None))
-    if stream is None or reader is None:
-        return False
-    chain = reader.chain
-    state = max(n for n in chain.nodes if n == node or reader.flow.depends(node, n))
-    bounds = sure(bounds_of, Branch(reader.chains, chain, frozenset(chain.nodes), node, state, node))
-    if isinstance(bounds, Unknown) or isinstance(bounds.magnitude, Unknown):
+    stream, bounds = _bounds(facts, node)
+    if stream is None or isinstance(bounds, Unknown) or isinstance(bounds.magnitude, Unknown):
         return False
     return survives(bounds.magnitude, INPUTS - {"B"} if stream.name in level else INPUTS)
 
 
-__all__ = ["growth_with_totals"]
+def _bounds(facts: Facts, node: int) -> tuple[Stream | None, BranchBounds | Unknown]:
+    """The stream that a value is made of, and its bounds as a branch of it."""
+    read = ((s, r) for s, r in zip(facts.streams, facts.readers, strict=False) if any(r.flow.depends(node, state) for state in r.chain.nodes))
+    stream, reader = next(read, (None, None))
+    if stream is None or reader is None:
+        return None, Unknown("it is made of no stream", (node,))
+    chain = reader.chain
+    state = max(n for n in chain.nodes if n == node or reader.flow.depends(node, n))
+    return stream, sure(bounds_of, Branch(reader.chains, chain, frozenset(chain.nodes), node, state, node))
+
+
+def summands(facts: Facts) -> tuple[tuple[Stream, int, Tri], ...]:
+    """(stream, node, whether it is bounded over all weights) of what the last block adds to values beside the streams and is no branch of one."""
+    totals = facts.whole.totals if isinstance(facts.whole, Whole) else ()
+    branches = {b.output for r in facts.readers for _, b in r.branches}
+    found = []
+    for node in (n for t in totals for n in t.added if n not in branches):
+        stream, bounds = _bounds(facts, node)
+        if stream is not None:
+            found.append((stream, node, bounds if isinstance(bounds, Unknown) else bounds.bounded))
+    return tuple(found)
+
+
+__all__ = ["growth_with_totals", "summands"]
