@@ -16,8 +16,8 @@ from __future__ import annotations
 import math
 
 from screen.facts.advice import norm_of
+from screen.facts.claims.claim import Claim
 from screen.facts.claims.derive import USEFUL, is_held
-from screen.facts.claims.totals import summands
 from screen.facts.descent import descent
 from screen.facts.operator import StreamOperator
 from screen.facts.queries import (
@@ -27,7 +27,7 @@ from screen.facts.queries import (
 from screen.rule import (
     DECAY, Example, Facts, Kind, Outcome, Rule, Site, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable,
 )  # fmt: skip
-from screen.structure.types import Norm, Tri
+from screen.structure.types import Norm
 
 NEEDS = ("streams.kinds.sublayers", "analyses", "claims", "state_bounds")
 RULE = Rule("R201", "output-set-bounded", "well_posedness", "R", "warning", NEEDS, "Kan et al., theorem 2")
@@ -51,7 +51,8 @@ THEOREM = "Kan et al., theorem 2: H is finite iff the set of the branch's output
 def check(facts: Facts) -> tuple[Outcome, ...]:
     """One outcome per distinct sublayer."""
     found = [_judge(facts, *site) for site in each_sublayer(facts)]
-    found += [_summed(facts, *summand) for summand in summands(facts)]
+    beside = {c.stream: c for c in facts.claims if c.claim == "output_bounded" and c.sublayer is None}
+    found += [_summed(facts, stream, beside[stream.name]) for stream in facts.streams if stream.name in beside]
     return or_not_applicable(found, "there is no residual sublayer.")
 
 
@@ -95,13 +96,13 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     return _unbounded(facts, stream, kind, sublayer, name, site)
 
 
-def _summed(facts: Facts, stream: Stream, node: int, bounded: Tri) -> Outcome:
+def _summed(facts: Facts, stream: Stream, claim: Claim) -> Outcome:
     """Of what each block adds to a value that it hands on beside the stream."""
-    site = blame(facts, at(stream), (node,))
+    site = blame(facts, at(stream), claim.nodes)
     what = f"what each block adds to the value that it hands on beside `{stream.name}`"
-    if isinstance(bounded, Unknown):
-        return Outcome("cannot_tell", f"Whether {what} is bounded is not known: {bounded.reason}.", blame(facts, site, bounded.nodes), theorem=THEOREM)
-    if bounded:
+    if not isinstance(claim.known, bool):
+        return Outcome("cannot_tell", f"Whether {what} is bounded is not known: {claim.reason}.", site, theorem=THEOREM)
+    if claim.known:
         assumptions = ("the gains of norms, and factors behind them, are fixed",)
         return Outcome("holds", f"{what[0].upper()}{what[1:]} is bounded whatever the weights.", site, theorem=THEOREM, assumptions=assumptions)
     message = f"{what[0].upper()}{what[1:]} is unbounded over its weights: the sum stays bounded only where training keeps these so."

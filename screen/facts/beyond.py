@@ -22,6 +22,11 @@ APART, SUMS = frozenset({"view", "part", "linear", "activation"}), frozenset({"a
 """Classes of ops that make each entry of one entry of each operand, but for those that add up."""
 
 
+CENTRED = frozenset({"layer_norm", "group_norm", "batch_norm", "instance_norm"})
+GUARD = 1e-2
+"""Numbers up to which are added for safety alone."""
+
+
 def reads_growing(reader: Reader) -> bool:
     """Whether some branch reads a state of another stream behind that one's first branch, with no norm between, or a condition that each block makes
     of the one before. A stream that stands in a branch is one of those where another branch reads it too: an encoder of the same input."""
@@ -103,12 +108,13 @@ def written_softmaxes(flow: Flow, nodes: Iterable[int], sums: Callable[[], froze
 
 def _sums_of_exponentials(flow: Flow) -> frozenset[int]:
     """What several exponentials are put together in, and what is made of that otherwise than by an activation: an exponential alone, or one that a
-    net has mapped, normalises no shares. The exponential of their logarithm is they again."""
+    net has mapped, normalises no shares, nor do exponentials that products of either sign are multiplied by. The exponential of their logarithm is
+    they again."""
     alone, summed, logarithms, nodes = set[int](), set[int](), set[int](), flow.graph.nodes
     exponentials = {n.index for n in nodes if n.op in EXPONENTIALS or _is_power(n)}
     made = set(exponentials)
     for node in nodes[min(exponentials, default=len(nodes)) :]:
-        if node.op in ACTIVATIONS or (made.isdisjoint(node.inputs) and node.index not in exponentials):
+        if node.op in ACTIVATIONS or (made.isdisjoint(node.inputs) and node.index not in exponentials) or _is_signed(flow, node, made):
             continue
         made.add(node.index)
         if node.index in exponentials:
@@ -117,10 +123,34 @@ def _sums_of_exponentials(flow: Flow) -> frozenset[int]:
         if not summed.isdisjoint(node.inputs):
             summed.add(node.index)
         elif not alone.isdisjoint(node.inputs):
-            (alone if flow.classes[node.index] in APART and node.op not in SUMS else summed).add(node.index)
+            apart = flow.classes[node.index] in APART and (node.op not in SUMS or _is_guard(node))
+            (alone if apart else summed).add(node.index)
         if not logarithms.isdisjoint(node.inputs) or (node.op.startswith("log") and node.index in summed):
             logarithms.add(node.index)
     return frozenset(summed)
+
+
+def _is_signed(flow: Flow, node: Node, made: set[int]) -> bool:
+    """Whether what exponentials make is multiplied by what a map, a product or a centred norm of the data gives, which has either sign:
+    (q·k)·exp(u)."""
+    if node.op != "mul" and flow.classes[node.index] != "product":
+        return False
+    others = (_unscaled(flow, i) for i in node.inputs if i not in made and flow.data[i])
+    return any(flow.classes[i] in ("weighted", "product") or flow.graph.nodes[i].op in CENTRED for i in others)
+
+
+def _is_guard(node: Node) -> bool:
+    """A small number that is added so that nothing is divided by zero; one of 1 may be the exponential of zero."""
+    numbers = [a for a in node.args if isinstance(a, int | float)]
+    return node.op in ("add", "sub") and len(node.inputs) == 1 and len(numbers) == 1 and abs(numbers[0]) <= GUARD
+
+
+def _unscaled(flow: Flow, index: int) -> int:
+    """The value behind views and numbers that multiply it."""
+    node = flow.graph.nodes[flow.root(index)]
+    while node.op in ("mul", "div", "true_divide", "neg") and len(node.inputs) == 1:
+        node = flow.graph.nodes[flow.root(node.inputs[0])]
+    return node.index
 
 
 def _is_one(flow: Flow, index: int) -> bool:

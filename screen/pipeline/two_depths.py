@@ -115,8 +115,8 @@ def growth(depths: Sequence[FoundDepth]) -> str | None:
 
 def multiplies(repeated: Sequence[Sequence[float | None]], period: int = 1) -> bool:
     """Whether blocks that are repeated multiply a state that is much larger than all that has a size of its own: by the same factor whatever its
-    size, and far behind by as much as before. `period`: how many of them. What is carried on more than once grows ever more slowly, in logarithms. A square of the state
-    multiplies it by more and more, until it leaves the range of floats."""
+    size, and far behind by as much as before. `period`: how many of them. What is carried on more than once grows ever more slowly, in logarithms.
+    A square of the state multiplies it by more and more, until it leaves the range of floats."""
     if len(repeated) < 2:
         return False
     if all(map(_bursts, repeated)):

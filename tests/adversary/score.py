@@ -144,10 +144,11 @@ def _rank(claim: ClaimPart) -> float:
 
 
 def _branch(report: Report, claim: str, place: int) -> ClaimPart | None:
-    """The claim about one branch of the first kind, by its place among all that the report has."""
+    """The claim about one branch of the first kind, by its place among all that the report has; behind these about what is summed beside a stream."""
     order = [(s.name, k.id, b.name) for s in report.streams for k in s.kinds for b in k.sublayers]
     if place >= len(order):
-        return None
+        beside = [c for c in report.claims if c.claim == claim and c.stream is not None and c.sublayer is None]
+        return beside[place - len(order)] if place - len(order) < len(beside) else None
     found = [c for c in report.claims if c.claim == claim and (c.stream, c.kind, c.sublayer) == order[place]]
     return found[0] if found else None
 

@@ -98,12 +98,39 @@ class TwoOfThem(Block):
         return h * (a / (a + b)) + h.mean(1, keepdim=True) * (b / (b + a))
 
 
-@pytest.mark.parametrize("block", ["Bumps", "Kernel", "Alone"])
+class Signed(Block):
+    """Products of queries and keys times gates, over the size of their sum, or one exponential where that is larger (a matrix memory)."""
+
+    def body(self, h: Tensor) -> Tensor:
+        gate = self.rate.mean() * h.mean(-1)[:, None]
+        top = gate.amax(-1, keepdim=True)
+        s = self.first(h) @ self.second(h).mT * 32**-0.5 * torch.exp(gate - top)
+        out: Tensor = s / (torch.maximum(s.sum(-1, keepdim=True).abs(), torch.exp(-top)) + 1e-6) @ h
+        return out
+
+
+class Positive(Block):
+    """Exponentials times what is above 0: shares all the same."""
+
+    def body(self, h: Tensor) -> Tensor:
+        shares = torch.exp(self.first(h)) * torch.sigmoid(self.second(h))
+        return (shares * h).cumsum(1) / (shares.cumsum(1) + 1e-6)
+
+
+class OneMore(Block):
+    """1/(1 + e^(b − a)) and the rest of it, a softmax of a and b."""
+
+    def body(self, h: Tensor) -> Tensor:
+        share = 1 / (1 + torch.exp(self.first(h) - self.second(h)))
+        return share * h + (1 - share) * h.mean(1, keepdim=True)
+
+
+@pytest.mark.parametrize("block", ["Bumps", "Kernel", "Alone", "Signed"])
 def test_no_softmax(block: str) -> None:
     assert _softmax(block) is False
 
 
-@pytest.mark.parametrize("block", ["Apart", "Features", "Clipped", "OfLogarithm", "TwoOfThem"])
+@pytest.mark.parametrize("block", ["Apart", "Features", "Clipped", "OfLogarithm", "TwoOfThem", "Positive", "OneMore"])
 def test_softmax_perhaps(block: str) -> None:
     assert _softmax(block) is not False
 

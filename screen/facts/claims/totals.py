@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from screen.calculi.analysis import sure
 from screen.calculi.bounds import BranchBounds, bounds_of
 from screen.calculi.bounds.boundedness import INPUTS, survives
-from screen.facts.claims.claim import Claim
+from screen.facts.claims.claim import Claim, Status
 from screen.facts.operator import StreamOperator
 from screen.facts.operator.carried import EVEN, Total
 from screen.facts.operator.whole import Whole
@@ -21,7 +21,8 @@ LAWS = ("bounded", "linear", "polynomial", "exponential")
 
 
 def growth_with_totals(facts: Facts, found: Iterable[Claim]) -> Iterator[Claim]:
-    """At most one claim about the model. `found`: the claims about its streams."""
+    """Of each stream whether what is summed up beside it is bounded; at most one claim about the model. `found`: the claims about its streams."""
+    yield from _summands(facts)
     totals = facts.whole.totals if isinstance(facts.whole, Whole) else ()
     if not totals:
         return
@@ -82,16 +83,22 @@ def _bounds(facts: Facts, node: int) -> tuple[Stream | None, BranchBounds | Unkn
     return stream, sure(bounds_of, Branch(reader.chains, chain, frozenset(chain.nodes), node, state, node))
 
 
-def summands(facts: Facts) -> tuple[tuple[Stream, int, Tri], ...]:
-    """(stream, node, whether it is bounded over all weights) of what the last block adds to values beside the streams and is no branch of one."""
+def _summands(facts: Facts) -> Iterator[Claim]:
+    """Of each stream whether what the last block makes of it for values beside it, and is no branch of a stream, is bounded over all weights."""
     totals = facts.whole.totals if isinstance(facts.whole, Whole) else ()
     branches = {b.output for r in facts.readers for _, b in r.branches}
-    found = []
+    answers: dict[str, list[tuple[int, Tri]]] = {}
     for node in (n for t in totals for n in t.added if n not in branches):
         stream, bounds = _bounds(facts, node)
         if stream is not None:
-            found.append((stream, node, bounds if isinstance(bounds, Unknown) else bounds.bounded))
-    return tuple(found)
+            answers.setdefault(stream.name, []).append((node, bounds if isinstance(bounds, Unknown) else bounds.bounded))
+    for name, found in answers.items():
+        node, answer = min(found, key=lambda one: (one[1] is not False, one[1] is True))
+        why = answer if isinstance(answer, Unknown) else Unknown("")
+        status: Status = "unknown" if isinstance(answer, Unknown) else "proved"
+        value = None if isinstance(answer, Unknown) else answer
+        nodes = why.nodes or (node,)
+        yield Claim("output_bounded", "all", status, value, name, reason=why.reason, node=place_of(facts.graph, nodes[0]), nodes=nodes)
 
 
-__all__ = ["growth_with_totals", "summands"]
+__all__ = ["growth_with_totals"]

@@ -43,8 +43,8 @@ def convolution(walk: Walk, node: Node) -> Value:
 
 
 def _computed(w: Value, groups: int) -> Expr | Unknown:
-    """Σ over taps of ‖W_t‖ of the largest group, of a filter that is made of weights (of length one, standardised): <= √taps · ‖W‖_F, and a group of r
-    filters has at most √r times the length of the longest."""
+    """Σ over taps of ‖W_t‖ of the largest group, of a filter that is made of weights (of length one, standardised): <= √taps · ‖W‖_F, and a
+    group of r filters has at most √r times the length of the longest."""
     if isinstance(w.mag, Unknown):
         return w.mag
     taps, rows = math.prod(w.shape[2:]), w.shape[0] // groups
