@@ -20,15 +20,12 @@ from screen.facts.record import Facts
 from screen.graph import numel
 from screen.graph.io import dumps
 from screen.pipeline import two_depths
+from screen.pipeline.spot_branches import ALLOWED, of_branch
 from screen.probe.plan.spot import after_first, spot_plan
-from screen.probe.plan.spot_types import FACTORS, HEAVY, STILL, Found, FoundBranch, FoundDepth, FoundStream, Plain, SpotPlan, to_json
+from screen.probe.plan.spot_types import FACTORS, HEAVY, Found, FoundDepth, FoundStream, Plain, SpotPlan, to_json
 from screen.structure.norms.find import place_of
 from screen.structure.types import Stream, Unknown
 
-FAR = 1e4
-"""How many times larger a value has to be with free vectors of one number to be none that is bounded: ten times the largest bound to rely on."""
-ALLOWED = 100.0
-"""How many times larger a bounded value may be at multiplied inputs or weights (convention; a free degree of one gives 1e6)."""
 NOISE = 1e-11
 """Rounding of a sum in float64, relative to the stream."""
 NEAR_GAIN = 1e-3
@@ -193,7 +190,7 @@ def _compared(facts: Facts, claim: Claim, streams: Mapping[str, FoundStream], de
         return _of_depths(facts, claim, depths)
     if claim.sublayer is not None:
         mine = [b for b in found.branches if (b.kind, b.sublayer) == (claim.kind, claim.sublayer)]
-        return _of_branch(claim, mine) if mine else claim
+        return of_branch(claim, mine) if mine else claim
     if not found.rms:  # one block of each kind was run
         return _of_depths(facts, claim, depths)
     stream = next(s for s in facts.streams if s.name == claim.stream)
@@ -547,70 +544,6 @@ def _of_number(claim: Claim, value: float | None, whole: bool) -> Claim:
 
 
 # -- one branch -----------------------------------------------------------------------------------------------------------------------
-
-
-def _of_branch(claim: Claim, found: list[FoundBranch]) -> Claim:
-    if claim.claim == "output_bounded":
-        base = max((b.base or 0.0 for b in found), default=0.0)
-        sizes = [s for b in found for s in (*b.inputs, b.weights, b.both, b.last) if s is not None]
-        if claim.value is False and base > 0 and all(b.both is not None for b in found) and max(sizes) <= STILL * base:
-            reason = f"nothing grew when its weights, and what it reads, were multiplied: at most {max(sizes):.3g} where it was {base:.3g} before"
-            return replace(claim, status="unknown", value=None, reason=reason, measured=Measured(max(sizes), None))
-        if claim.status == "unknown":
-            each = [(b.base, [s for s in (*b.inputs, b.weights, b.both, b.last) if s is not None]) for b in found]
-            base, sizes = _that_grows_most(each, base, sizes)
-        return _of_fills(_of_bound(claim, max(base, claim.high or 0.0), sizes), base, [b.filled for b in found])
-    if claim.claim == "logits_bounded":
-        base = max(max((b.logits or 0.0 for b in found), default=0.0), claim.high or 0.0)
-        heavy = [b.heavy_logits for b in found if b.heavy_logits is not None]
-        if claim.status == "unknown":
-            base, heavy = _that_grows_most([(b.logits, [b.heavy_logits] if b.heavy_logits is not None else []) for b in found], base, heavy)
-        claim = _of_bound(claim, base, heavy)
-        return _of_fills(claim, base, [b.filled_logits for b in found])
-    if claim.claim == "logit_rms":
-        values = [b.logit_rms for b in found if b.logit_rms is not None]
-        felt = [b.logits_felt for b in found if b.logits_felt is not None]
-        return (
-            replace(
-                claim,
-                status="measured" if claim.status == "unknown" else claim.status,
-                value=claim.value if claim.value is not None else values[0],
-                low=max(felt) if len(felt) == len(values) and max(felt) < max(values) else claim.low,
-                high=max(values),
-                measured=Measured(values[0], None),
-            )
-            if values
-            else claim
-        )
-    return claim
-
-
-def _that_grows_most(each: list[tuple[float | None, list[float]]], base: float, sizes: list[float]) -> tuple[float, list[float]]:
-    """(size, sizes with what is multiplied) of the one of several blocks that shows most growth: in a stream that explodes later ones are large as
-    they are. `base`, `sizes`: of all of them, where none shows any."""
-    grown = [(max(found) / max(one, 1.0), one, found) for one, found in each if one is not None and one > 0 and found]
-    return max(grown, key=lambda g: g[0])[1:] if grown else (base, sizes)
-
-
-def _of_bound(claim: Claim, base: float, sizes: list[float]) -> Claim:
-    """A bounded value stays of its size; an unbounded one was seen to grow, or is not known."""
-    if not sizes:
-        return claim
-    top = max(sizes)
-    grew = top > ALLOWED * max(base, 1.0)
-    if claim.status == "unknown":
-        return replace(claim, status="measured", value=False, measured=Measured(top / max(base, 1e-30), None)) if grew and base > 0 else claim
-    if claim.value is True:
-        return replace(claim, measured=Measured(f"{top:.3g} where it was {base:.3g} before" if grew else top, not grew))
-    return replace(claim, measured=Measured(top, True if grew else None))
-
-
-def _of_fills(claim: Claim, base: float, sizes: list[float | None]) -> Claim:
-    """What was not known to be bounded was seen to be far beyond what anybody calls a bound, where free vectors hold one number."""
-    top = max((s for s in sizes if s is not None), default=0.0)
-    if claim.status != "unknown" or claim.measured is not None or base <= 0 or top <= FAR * max(base, 1.0):
-        return claim
-    return replace(claim, status="measured", value=False, measured=Measured(top / base, None))
 
 
 __all__ = ["again_request", "spot_plan", "spot_request", "unasked", "unconfirmed", "with_spot", "with_weights"]

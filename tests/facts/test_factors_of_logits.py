@@ -1,4 +1,4 @@
-"""Logits that are multiplied by the logarithm of how many tokens are read, numbers of the program, which have ends; and by temperatures of channels."""
+"""Logits times the logarithm of how many tokens are read, numbers of the program, which have ends; and times temperatures of channels."""
 
 from __future__ import annotations
 

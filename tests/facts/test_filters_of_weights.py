@@ -1,4 +1,4 @@
-"""Convolutions by filters that are computed from weights: of length one or standardised, they are bounded over all weights; times a gain they are not."""
+"""Convolutions by filters that are computed from weights: of length one or standardised they are bounded over all weights, times a gain not."""
 
 from __future__ import annotations
 

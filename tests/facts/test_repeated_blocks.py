@@ -1,4 +1,4 @@
-"""Streams whose branches may grow with them and are not shown to: some blocks, repeated from much larger states, tell an exponential from what is none."""
+"""Streams whose branches may grow with them and are not shown to: some blocks, repeated from much larger states, tell what is exponential."""
 
 from __future__ import annotations
 

@@ -377,7 +377,7 @@ ELSEWHERE = {
     "facts.handed_logits.HUGE": "where a power and a slope are read off",
     "rules.identity_path.MOST_KINDS": "a matter of length",
     "rules.identity_path.SAME": "rounding of two gains", "rules.softmax_over_summed_axis.MOST": "ops that are followed",
-    "facts.beyond.SEVERAL": "tests/structure/test_conditions_in_branches.py",
+    "facts.beyond.SEVERAL": "tests/structure/test_conditions_in_branches.py", "facts.beyond.GUARD": "tests/facts/test_exponentials.py",
     "facts.FEW": "tests/capture/test_loops.py", "facts.descent.LARGEST": "tests/rules/test_descent.py", "facts.queries.ROUNDING": "of floats",
     "facts.advice.BETTER": "tests/facts/test_smaller_weights.py",
     "facts.output_map._LONGEST": "ops that are followed", "facts.operator.recurrence.EVEN": "of floats",

@@ -91,8 +91,8 @@ class SpotStream:
     cone: SpotCone | None = None
     """Where its growth is not derived: what its end is made of by sums and numbers."""
     part: tuple[int, ...] = ()
-    """Where its growth is not derived: states of some of its blocks, made of the first of them and of nothing else that blocks before it gave, so that
-    they may follow each other again and again."""
+    """Where its growth is not derived: states of some of its blocks, made of the first of them and of nothing else that blocks before it gave, so
+    that they may follow each other again and again."""
 
 
 def first_of_each(stream: SpotStream) -> tuple[SpotBranch, ...]:

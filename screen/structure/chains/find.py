@@ -221,7 +221,7 @@ class Chains:
 
     @cached_property
     def _given_again(self) -> frozenset[int]:
-        """Arguments of a block that its last copy is given, too: they are no state, and what is added to one goes on by way of the next one's branch."""
+        """Arguments of a block that its last copy is given, too: they are no state, and what is added to one goes on by the next one's branch."""
         graph = self.flow.graph
         if graph.loop is None or len(graph.loop.copies) < 2:
             return frozenset()
