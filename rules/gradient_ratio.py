@@ -42,6 +42,7 @@ from screen.facts.queries import (
     factor_of,
     gain_of,
     growth_of,
+    has_no_scale,
     has_identity_path,
     has_softmax,
     is_input_bounded,
@@ -250,7 +251,7 @@ def _by_structure(facts: Facts, stream: Stream) -> Outcome:
         )
         return Outcome("conditional", message, at(stream, None, product), theorem=THEOREM, numbers=_numbers(facts, stream), condition="small-gain")
     if not raw:
-        if fixed := [s for _, s in placed if s.m.maps == 0]:
+        if fixed := [s for _, s in placed if s.m.maps == 0 and not _is_seen_alone(facts, stream, s)]:
             what = f"`{fixed[0].name}` has no matrix of weights: what it adds to `{stream.name}` is not independent of it"
             analysis = facts.analysis(fixed[0])
             told = not isinstance(analysis, Unknown) and not isinstance(analysis.degrees.orders.distinct, Unknown)
@@ -289,8 +290,26 @@ def _by_structure(facts: Facts, stream: Stream) -> Outcome:
             sub, lost = loose  # the law is one of mean squares, which a quotient by what may be 0 has not
             message = f"`{sub.name}` does not grow with `{stream.name}`, and nothing that is derived bounds what it adds: {lost.reason}."
             return Outcome("conditional", message, blame(facts, at(stream, None, sub), lost.nodes), theorem=THEOREM, condition="small-gain")
-        return _of_one_block(facts, stream) or _polynomial(facts, stream)
+        alone = next((s for _, s in placed if s.m.maps == 0), None)
+        return _seen_alone(facts, stream, alone) if alone is not None else _of_one_block(facts, stream) or _polynomial(facts, stream)
     return _raw(facts, stream, raw)
+
+
+def _is_seen_alone(facts: Facts, stream: Stream, sublayer: Sublayer) -> bool:
+    """Whether a branch has no weights, which training could change, and its stream was measured at two depths to have no exponential of gradients."""
+    claim = facts.claims.of("gradient_law", "start", stream.name)
+    return has_no_scale(facts, sublayer) and not sublayer.m.path and claim.status == "measured" and claim.value in ("flat", "power")
+
+
+def _seen_alone(facts: Facts, stream: Stream, sublayer: Sublayer) -> Outcome:
+    law, ratio = facts.claims.of("gradient_law", "start", stream.name).value, number_of(facts, stream, "gradient_ratio")
+    told = "a power of depth" if law == "power" else "flat over depth"
+    at_start = f", first over last {ratio:.3g} at {facts.depth(stream)} blocks" if isinstance(ratio, float) else ""
+    message = (
+        f"`{stream.name}`: no branch grows with it, and its identity path has gain 1; gradients are {told} "
+        f"(measured at two depths{at_start}), and `{sublayer.name}` has no weights by which training could change what it does."
+    )
+    return Outcome("holds", message, at(stream), "measured", THEOREM, numbers=_numbers(facts, stream))
 
 
 def _gated(facts: Facts, stream: Stream, sublayer: Sublayer) -> Outcome:
