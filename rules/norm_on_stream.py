@@ -104,7 +104,7 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         why = f"A norm acts on part of `{stream.name}`, and nothing that is derived bounds its growth; at the start it grows {grown:.3g} times."
         return Outcome("conditional", why, site, basis_of(facts, stream, "rms_ratio"), condition="small-gain")
     if doubt := _doubt(facts, stream, subs):
-        return _seen(facts, stream, site) or Outcome("cannot_tell", f"No norm was found on `{stream.name}`, but {doubt}.", site)
+        return _seen(facts, stream, site, doubt) or Outcome("cannot_tell", f"No norm was found on `{stream.name}`, but {doubt}.", site)
     if excuse := _excuse(facts, stream, subs):
         why, condition = excuse
         numbers = (("depth", facts.depth(stream)),)
@@ -123,12 +123,13 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     return _grown(facts, stream, site)
 
 
-def _seen(facts: Facts, stream: Stream, site: Site) -> Outcome | None:
-    """What a stream that every block multiplies was seen to gain at its start, where that is little; R301 says so of much."""
+def _seen(facts: Facts, stream: Stream, site: Site, doubt: str) -> Outcome | None:
+    """What a stream that blocks multiply was seen to gain at its start, where that is little; R301 says so of much. `doubt`: what may be a norm."""
     grown = number_of(facts, stream, "rms_ratio")
     if not multiplies_large_states(facts, stream) or not isinstance(grown, float) or grown > EXPLOSIVE:
         return None
-    message = f"No norm was found on `{stream.name}`; over its {facts.depth(stream)} blocks at its start it grows {grown:.3g} times."
+    start = f"over its {facts.depth(stream)} blocks at its start it grows {grown:.3g} times, and a large state by the same factor again and again"
+    message = f"No norm was found on `{stream.name}` ({doubt}); {start}."
     return Outcome("conditional", message, site, "measured", condition="small-gain")
 
 

@@ -15,7 +15,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from screen.calculi.bounds import BranchBounds, bounds_of
 from screen.calculi.bounds.expr import Expr
 from screen.calculi.bounds.interpreter import Walk
-from screen.calculi.bounds.softmax import temperatures
 from screen.structure.types import Unknown
 from tests.soundness import draws
 from tests.soundness.grammar import Design
@@ -130,7 +129,7 @@ def compare(target: Target, attack: Attack, point: Values, symbols: Mapping[str,
         claim = target.claims.get(kind)
         if claim is not None and math.isfinite(number):
             everywhere = kind.startswith("bounded")
-            given = target.given | (temperatures(target.walk) if "logits" in kind else frozenset())
+            given = target.given.union(*(s.held for s in target.bounds.softmaxes)) if "logits" in kind else target.given
             bound = evaluate(claim, _all_weights(target, values, given) if everywhere else local if kind == "lipschitz_local" else values)
             if everywhere and bound == math.inf:  # a proof of boundedness without a finite bound
                 record.violation(sample, kind.partition(":")[0], number, bound)
