@@ -10,16 +10,16 @@ from tests.adversary.rounds._truth import Round, main
 
 FILES = ["decoders", "grids", "waves", "wholes"]
 FAR = {"MacaronLayerHalf": 1e24}
-BOUND = {"GatedAttnLayerSkip": 10.0, "EmbeddingMixLayer": 30.0, "MagnitudeUnitBranch": 15.0, "LayerScaleBlockSum": 1.0, "NeighbourMemoryLayerMix": 15.0, "MacaronLayerHalf": 15.0}
+BOUND = {"GatedAttnLayerSkip": 10.0, "EmbeddingMixLayer": 30.0, "MagnitudeUnitBranch": 15.0, "LayerScaleBlockSum": 1.0, "NeighbourMemoryLayerMix": 15.0, "MacaronLayerHalf": 15.0, "MessageAttnLayerOpen": 10.0, "DepthSharesLm": 5.0}
 """Shares of the stream below one, and what is bounded: level, with draws that scatter."""
 MAPS = {}
 AT = {}
-ZEROED = {"DenseInDenseUnit", "SnakeUnit", "CrossLayer"}
+ZEROED = {"DenseInDenseUnit", "SnakeUnit", "CrossLayer", "CrossRecommender"}
 """Where maps read the stream as it is: paths without weights are seen with maps near nothing."""
 
 _measure.GAINS = re.compile(r"(^|\.)(gain\w*|gamma\w*|tau|logit_scale|ls\d|layer_scale\w*|scale|alpha\w*)$")
 """More names of factors that are held."""
-INNER = {"GemmaLayerSum": ("o_proj", "mlp"), "MacaronLayer": ("ff1", "mha", "conv", "ff2"), "GatedNetLayer": ("lin_i",), "QueryNormLayer": ("o", "conv2")}
+INNER = {"SideBottleneckLayer": ("attn",), "GemmaLayerSum": ("o_proj", "mlp"), "MacaronLayer": ("ff1", "mha", "conv", "ff2"), "QueryNormLayer": ("o", "conv2")}
 """Whose branches are looked at themselves, as a norm stands behind the sum."""
 _free, _build, _gain, _scaled = _measure.free, _truth.build, _truth.one_gain, _truth.scaled
 

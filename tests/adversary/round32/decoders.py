@@ -1,4 +1,4 @@
-"""Pull requests on layers of language models: sandwiches with caps, latents of keys and values, a choice of depth, gates behind attention, scans with gated norms, delta rules, means of gates, sinks and clamps, doubly stochastic streams, long filters, thin maps on the skip, drops at capacity."""
+"""Pull requests on layers of language models: sandwiches with caps, latents of keys and values, a choice of depth, gates behind attention, scans with gated norms, delta rules, sinks and clamps, doubly stochastic streams, long filters, the first state again."""
 
 import math
 
@@ -13,7 +13,7 @@ HD = D // H
 _G = torch.Generator().manual_seed(3201)
 _X = torch.randn(2, T, D, generator=_G)
 example_inputs = {k: (_X,) for k in ("GemmaLayer", "GemmaLayerSum", "LatentKvLayer", "LatentKvLayerRope", "DepthChoiceLayer", "GatedAttnLayer", "GatedAttnLayerRaw", "GatedAttnLayerSkip", "SsdLayer", "SsdLayerZ",
-                                     "DeltaRuleLayer", "MinGruLayer", "SinkLayer", "LongFilterLayer", "LongFilterLayerGate", "ThinSkipLayer", "SwitchLayer")}
+                                     "DeltaRuleLayer", "SinkLayer", "LongFilterLayer", "LongFilterLayerGate")}
 example_inputs |= {"StochasticStreamsLayer": (torch.randn(2, T, 4, D, generator=_G),), "EmbeddingMixLayer": (_X, torch.randn(2, T, D, generator=_G))}
 
 
@@ -263,26 +263,6 @@ class DeltaRuleLayer(nn.Module):
         return x + self.mlp(self.mlp_norm(x))
 
 
-# ------------------------------------------------------------------ means of gates
-class MinGruLayer(nn.Module):
-    """A recurrence whose gates do not see its state, in the log, all steps at once."""
-
-    def __init__(self, expand=48):
-        super().__init__()
-        self.norm, self.ff_norm, self.to_hidden_and_gate, self.to_out, self.ff = nn.RMSNorm(D), nn.RMSNorm(D), proj(D, 2 * expand), proj(expand, D), GatedMlp()
-
-    def scan(self, h):
-        hidden, gate = self.to_hidden_and_gate(h).chunk(2, dim=-1)
-        log_coeffs, log_z = -F.softplus(gate), -F.softplus(-gate)
-        log_values = log_z + torch.where(hidden >= 0, (F.relu(hidden) + 0.5).log(), -F.softplus(-hidden))
-        a_star = log_coeffs.cumsum(dim=1)
-        return (a_star + torch.logcumsumexp(log_values - a_star, dim=1)).exp()
-
-    def forward(self, x):
-        x = self.to_out(self.scan(self.norm(x))) + x
-        return self.ff(self.ff_norm(x)) + x
-
-
 # ------------------------------------------------------------------ sinks and clamps
 class SinkLayer(nn.Module):
     """A trained logit a head takes a share and reads nothing; experts with a clamp and a one beside the line."""
@@ -380,40 +360,6 @@ class LongFilterLayerGate(LongFilterLayer):
         return x.mT
 
 
-# ------------------------------------------------------------------ thin maps on the skip
-class ThinSkipLayer(nn.Module):
-    """The skip is the state and a map of it of low rank."""
-
-    def __init__(self, rank=8):
-        super().__init__()
-        self.norm, self.mlp, self.a, self.b = nn.RMSNorm(D), GatedMlp(), proj(D, rank), proj(rank, D)
-
-    def forward(self, x):
-        return self.mlp(self.norm(x)) + x + self.b(self.a(x))
-
-
-# ------------------------------------------------------------------ drops at capacity
-class SwitchLayer(nn.Module):
-    """One expert a token; tokens that find it full pass by."""
-
-    def __init__(self, experts=4, capacity=6):
-        super().__init__()
-        self.capacity, self.norm, self.router = capacity, nn.LayerNorm(D), proj(D, experts)
-        self.wi, self.wo = nn.Parameter(torch.randn(experts, D, 48) * D ** -0.5), nn.Parameter(torch.randn(experts, 48, D) * 48 ** -0.5)
-
-    def forward(self, x):
-        h = self.norm(x)
-        p = F.softmax(self.router(h), dim=-1)
-        top = F.one_hot(p.argmax(-1), p.shape[-1]).to(p.dtype)
-        place = top.cumsum(dim=1) * top
-        keep = top * (place <= self.capacity)
-        slot = F.one_hot((place.sum(-1).long() - 1).clamp(max=self.capacity - 1), self.capacity).to(p.dtype)
-        dispatch = torch.einsum("bte,btc->btec", keep, slot)
-        u = torch.einsum("btec,btd->ebcd", dispatch, h)
-        y = torch.einsum("ebcf,efd->ebcd", torch.einsum("ebcd,edf->ebcf", u, self.wi).relu(), self.wo)
-        return x + torch.einsum("btec,bte,ebcd->btd", dispatch, p, y)
-
-
 # ------------------------------------------------------------------ the first state again
 class EmbeddingMixLayer(nn.Module):
     """A tenth of the embedding comes back in front of each layer; squares of ReLUs."""
@@ -445,19 +391,16 @@ TRUTH = {
     "GemmaLayerSum": dict(_LEVEL, softmax=True, **_TWO, **_SHUT, sound=False, why="the norms behind hit the sums: what a layer gives has the length of a norm, and there is no skip past them."),
     "LatentKvLayer": dict(_PRE, **_TWO, **_OPEN, gradient_law="power", sound=True, why="pre-norm; maps after the norms of latents have any size."),
     "LatentKvLayerRope": dict(_PRE, **_TWO, **_OPEN, why="values come from a normed latent, so branches stay functions of norms; the rotated keys read the stream raw: only logits grow with it."),
-    "DepthChoiceLayer": dict(_PRE, output_bounded={1: False}, why="tokens are chosen by the raw stream, but what is added is a function of norms times a sigmoid."),
+    "DepthChoiceLayer": dict(_PRE, **_TWO, why="tokens are chosen by the raw stream, but what is added is a function of norms times a sigmoid."),
     "GatedAttnLayer": dict(_PRE, **_TWO, **_SHUT, gradient_law="power", sound=True, why="pre-norm; norms a head stand right in front of scores."),
     "GatedAttnLayerRaw": dict(_PRE, **_TWO, **_SHUT, why="the gate reads the raw stream through a sigmoid, which is at most one."),
     "GatedAttnLayerSkip": dict(_LEVEL, softmax=True, **_TWO, **_SHUT, gated=True, sound=False, why="the skip is multiplied by a sigmoid of a norm, which for given weights is below a number below one."),
     "SsdLayer": dict(_NET, **_ONE, gradient_law="power", sound=True, why="pre-norm; a norm, then a map."),
     "SsdLayerZ": dict(_EXP, softmax=False, **_ONE, why="a norm times silu of a map of the raw stream: of degree one."),
     "DeltaRuleLayer": dict(_NET, **_TWO, sound=True, why="pre-norm; a norm a head, times a gate of the norm."),
-    "MinGruLayer": dict(kind="block", identity_gain=1.0, growth_fixed="linear", **_TWO, sound=True, why="pre-norm; a mean over time of positive values of the norm."),
     "SinkLayer": dict(_PRE, **_TWO, **_OPEN, gradient_law="power", sound=True, why="pre-norm; shares that sum to less than one; experts behind a clamp go through a map."),
     "StochasticStreamsLayer": dict(kind="block", growth_fixed="linear", **_ONE, sound=True, why="streams are mixed by a doubly stochastic matrix, whose largest singular value is one; a net of a norm is added."),
     "LongFilterLayer": dict(_NET, **_TWO, gradient_law="power", sound=True, why="pre-norm; products of functions of norms."),
     "LongFilterLayerGate": dict(_EXP, softmax=False, **_TWO, why="the stream multiplies what the filter gives: of degree one."),
-    "ThinSkipLayer": dict(kind="block", growth_fixed="exponential", softmax=False, **_ONE, why="a map of the raw stream is added to it."),
-    "SwitchLayer": dict(_PRE, **_ONE, gradient_law="power", sound=True, why="pre-norm; a share of one expert of a norm, or nothing."),
-    "EmbeddingMixLayer": dict(_LEVEL, identity_gain=0.9 ** 24, softmax=True, **_SHUT, output_bounded={1: False, 2: False}, why="0.9 of the stream and a tenth of a constant in each block."),
+    "EmbeddingMixLayer": dict(_LEVEL, identity_gain=0.9 ** 24, softmax=True, output_bounded={1: False}, why="0.9 of the stream and a tenth of a constant in each block."),
 }
