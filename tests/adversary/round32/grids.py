@@ -1,4 +1,4 @@
-"""Pull requests on pictures, video and their diffusion: response norms, mixers of tokens, pools, two modalities at one table, single streams, sums that keep magnitudes, dense units in dense units, windows and grids, large kernels, blends of frames, filters of spectra, cosines with norms behind, means of states and channels."""
+"""Pull requests on pictures, video and their diffusion: response norms, mixers of tokens, pools, two modalities at one table, single streams, sums that keep magnitudes, dense units in dense units, attention in latents, large kernels, blends of frames, cosines with norms behind, factors a channel."""
 
 import math
 
@@ -18,9 +18,9 @@ def _draw(*shape):
 
 _MAP, _SEQ, _C = _draw(2, C, S, S), _draw(2, 16, C), _draw(2, 24)
 example_inputs = {
-    **{k: (_MAP,) for k in ("ResponseNormBlock", "ResponseNormBlockBare", "PoolMixBlock", "MagnitudeUnit", "MagnitudeUnitBranch", "DenseInDenseUnit", "LatentAttnUnit", "LatentAttnUnitOut",
-                            "WindowGridBlock", "LargeKernelBlock", "LargeKernelBlockGate", "SpectralUnit", "ScaledSkipUnit")},
-    **{k: (_SEQ,) for k in ("TokenMixBlock", "TokenMixBlockFlip", "CosinePostBlock", "SubNormBlock", "LayerScaleBlock", "LayerScaleBlockSum")},
+    **{k: (_MAP,) for k in ("ResponseNormBlock", "ResponseNormBlockBare", "PoolMixBlock", "MagnitudeUnit", "MagnitudeUnitBranch", "DenseInDenseUnit", "LatentAttnUnitOut",
+                            "LargeKernelBlock", "LargeKernelBlockGate")},
+    **{k: (_SEQ,) for k in ("TokenMixBlock", "TokenMixBlockFlip", "CosinePostBlock", "LayerScaleBlockSum")},
     "JointStreamsBlock": (_SEQ, _draw(2, 7, C), _C),
     **{k: (_SEQ, _C) for k in ("SingleStreamBlock", "SingleStreamBlockGate")},
     **{k: (_draw(4, C, S, S),) for k in ("FrameBlendUnit", "FrameBlendUnitBranch")},
@@ -308,42 +308,6 @@ class LatentAttnUnitOut(LatentAttnUnit):
         return x + self.norm(self.attend(x))
 
 
-# ------------------------------------------------------------------ windows and grids
-class RelAttention(nn.Module):
-    def __init__(self, window):
-        super().__init__()
-        self.norm, self.to_qkv, self.to_out, self.rel_pos_bias = nn.LayerNorm(C), fc(C, 3 * C, False), fc(C, C, False), nn.Embedding((2 * window - 1) ** 2, H)
-        at = torch.stack(torch.meshgrid(torch.arange(window), torch.arange(window), indexing="ij")).flatten(1).T
-        apart = at[:, None] - at[None] + window - 1
-        self.register_buffer("index", apart[..., 0] * (2 * window - 1) + apart[..., 1], persistent=False)
-
-    def forward(self, x):
-        q, k, v = in_heads(self.to_qkv(self.norm(x)))
-        sim = torch.einsum("...id,...jd->...ij", q * HD ** -0.5, k) + self.rel_pos_bias(self.index).permute(2, 0, 1)
-        return self.to_out(out_of_heads(sim.softmax(-1) @ v))
-
-
-class WindowGridBlock(nn.Module):
-    """Attention in windows, a net, attention over a grid of distant pixels, a net."""
-
-    def __init__(self, p=4):
-        super().__init__()
-        self.p, self.block_attn, self.grid_attn = p, RelAttention(p), RelAttention(p)
-        self.ff1, self.ff2 = (nn.Sequential(nn.LayerNorm(C), *mlp()) for _ in range(2))
-
-    def forward(self, x):
-        b, c, h, w = x.shape
-        p, n = self.p, h // self.p
-        t = x.view(b, c, n, p, n, p).permute(0, 2, 4, 3, 5, 1).reshape(b, n * n, p * p, c)
-        t = self.block_attn(t) + t
-        t = self.ff1(t) + t
-        x = t.view(b, n, n, p, p, c).permute(0, 5, 1, 3, 2, 4).reshape(b, c, h, w)
-        t = x.view(b, c, p, n, p, n).permute(0, 3, 5, 2, 4, 1).reshape(b, n * n, p * p, c)
-        t = self.grid_attn(t) + t
-        t = self.ff2(t) + t
-        return t.view(b, n, n, p, p, c).permute(0, 5, 3, 1, 4, 2).reshape(b, c, h, w)
-
-
 # ------------------------------------------------------------------ large kernels
 class LargeKernelBlock(nn.Module):
     """A map of the picture by a wide filter multiplies the picture itself; then a net with a filter a channel."""
@@ -405,39 +369,6 @@ class FrameBlendUnitBranch(FrameBlendUnit):
         return self.over_time(x)
 
 
-# ------------------------------------------------------------------ filters of spectra
-class SpectralUnit(nn.Module):
-    """Low waves are mapped over channels, pixels too; a norm of the sum, and a skip."""
-
-    def __init__(self, modes=3):
-        super().__init__()
-        self.modes, self.w, self.norm = modes, conv(C, C), nn.GroupNorm(1, C)
-        self.spectral = nn.Parameter(torch.randn(C, C, modes, modes, 2) / C)
-
-    def forward(self, x):
-        ft = torch.fft.rfft2(x, norm="ortho")
-        low = torch.einsum("bixy,ioxy->boxy", ft[..., : self.modes, : self.modes], torch.view_as_complex(self.spectral))
-        out = torch.zeros_like(ft)
-        out[..., : self.modes, : self.modes] = low
-        y = torch.fft.irfft2(out, s=x.shape[-2:], norm="ortho") + self.w(x)
-        return x + F.gelu(self.norm(y))
-
-
-# ------------------------------------------------------------------ skips that are scaled
-class ScaledSkipUnit(nn.Module):
-    """Unit of the score model: the sum is divided by the root of two."""
-
-    def __init__(self, groups=8):
-        super().__init__()
-        self.norm1, self.norm2, self.conv1, self.conv2 = nn.GroupNorm(groups, C), nn.GroupNorm(groups, C), conv(C, C, 3), conv(C, C, 3)
-        self.output_scale_factor = math.sqrt(2.0)
-
-    def forward(self, input_tensor):
-        hidden_states = self.conv1(F.silu(self.norm1(input_tensor)))
-        hidden_states = self.conv2(F.silu(self.norm2(hidden_states)))
-        return (input_tensor + hidden_states) / self.output_scale_factor
-
-
 # ------------------------------------------------------------------ cosines, norms behind
 class CosinePostBlock(nn.Module):
     """Cosines times a capped temperature; norms behind both branches, which read the stream as it is."""
@@ -455,24 +386,6 @@ class CosinePostBlock(nn.Module):
     def forward(self, x):
         x = x + self.norm1(self.attn(x))
         x = x + self.norm2(self.mlp(x))
-        return x
-
-
-# ------------------------------------------------------------------ norms inside of branches
-class SubNormBlock(nn.Module):
-    """One norm in front of each branch, and one in front of its last map."""
-
-    def __init__(self, hidden=48):
-        super().__init__()
-        self.norm1, self.inner_attn_ln, self.norm2, self.ffn_ln = nn.LayerNorm(C), nn.LayerNorm(C), nn.LayerNorm(C), nn.LayerNorm(hidden)
-        self.qkv, self.proj, self.w1, self.w2, self.w3 = fc(C, 3 * C), fc(C, C), fc(C, hidden), fc(C, hidden), fc(hidden, C)
-
-    def forward(self, x):
-        q, k, v = in_heads(self.qkv(self.norm1(x)))
-        y = out_of_heads(F.scaled_dot_product_attention(q, k, v))
-        x = x + self.proj(self.inner_attn_ln(y))
-        h = self.norm2(x)
-        x = x + self.w3(self.ffn_ln(F.silu(self.w1(h)) * self.w2(h)))
         return x
 
 
@@ -508,28 +421,22 @@ _ONE, _TWO, _BOTH = dict(output_bounded={0: False}), dict(output_bounded={0: Fal
 _OPEN, _SHUT = dict(logits_bounded={0: False}), dict(logits_bounded={0: True})
 _MP = 0.7 / math.sqrt(0.58)
 TRUTH = {
-    "ResponseNormBlock": dict(_NET, sound=True, why="a norm behind the filter; the rest is a function of it that ends in a map."),
-    "ResponseNormBlockBare": dict(_EXP, softmax=False, why="response norms weigh channels by shares and keep the length: of degree one."),
+    "ResponseNormBlock": dict(_NET, **_ONE, sound=True, why="a norm behind the filter; the rest is a function of it that ends in a map."),
+    "ResponseNormBlockBare": dict(_EXP, softmax=False, **_ONE, why="response norms weigh channels by shares and keep the length: of degree one."),
     "TokenMixBlock": dict(_NET, **_TWO, gradient_law="power", sound=True, why="pre-norm over places and over channels."),
     "TokenMixBlockFlip": dict(_LEVEL, softmax=False, **_TWO, sound=False, why="the skip is of the norm: each block starts anew from it."),
     "PoolMixBlock": dict(_NET, output_bounded={0: True, 1: False}, gradient_law="power", sound=True, why="pre-norm; means of a norm have no weights, and the factor is held."),
     "JointStreamsBlock": dict(_PRE, output_bounded={0: False, 1: False, 2: False, 3: False}, **_SHUT, sound=True, why="pre-norm in both streams; norms a head; gates are maps of a constant."),
     "SingleStreamBlock": dict(_PRE, **_ONE, **_SHUT, sound=True, why="pre-norm; the gate, of a constant, is on the branch."),
     "SingleStreamBlockGate": dict(kind="block", softmax=True, **_ONE, **_SHUT, sound=False, why="a map of the condition multiplies the stream in each block."),
-    "MagnitudeUnit": dict(_LEVEL, growth_all="bounded", softmax=False, sound=True, why="each unit starts with a norm of pixels, and filters have length one."),
+    "MagnitudeUnit": dict(_LEVEL, output_bounded={0: True}, growth_all="bounded", softmax=False, sound=True, why="each unit starts with a norm of pixels, and filters have length one."),
     "MagnitudeUnitBranch": dict(_LEVEL, identity_gain=_MP ** 24, growth_all="bounded", softmax=False, output_bounded={0: True}, why="0.7/sqrt(0.58) of the stream in each unit, and what is added is bounded by lengths of one."),
-    "DenseInDenseUnit": dict(kind="block", identity_gain=1.2 ** 24, growth_fixed="exponential", softmax=False, why="no norm; a fifth of the stream is added to itself in each unit."),
-    "LatentAttnUnit": dict(_PRE, **_ONE, **_OPEN, gradient_law="power", sound=True, why="pre-norm."),
+    "DenseInDenseUnit": dict(kind="block", identity_gain=1.2 ** 24, growth_fixed="exponential", softmax=False, output_bounded={i: False for i in range(4)}, why="no norm; a fifth of the stream is added to itself in each unit."),
     "LatentAttnUnitOut": dict(_PRE, output_bounded={0: True}, **_OPEN, growth_all="linear", why="the branch ends in a norm; scores are squares of the raw stream."),
-    "WindowGridBlock": dict(_PRE, output_bounded={0: False, 1: False, 2: False, 3: False}, **_OPEN, sound=True, why="pre-norm four times."),
     "LargeKernelBlock": dict(_NET, **_TWO, sound=True, why="norms of the batch in front; products of functions of them."),
     "LargeKernelBlockGate": dict(_EXP, softmax=False, **_TWO, why="the raw stream is multiplied by a function of the norm: of degree one."),
-    "FrameBlendUnit": dict(_NET, sound=True, why="shares of two sums that both have the whole stream in them."),
-    "FrameBlendUnitBranch": dict(_LEVEL, softmax=False, sound=False, why="half of the stream is left by each unit, as the other share has no skip."),
-    "SpectralUnit": dict(_NET, output_bounded={0: True}, growth_all="linear", why="the branch ends in a norm and a GELU."),
-    "ScaledSkipUnit": dict(_LEVEL, identity_gain=2.0 ** -12, softmax=False, **_ONE, sound=True, why="1/sqrt(2) of the stream and of a function of a norm."),
+    "FrameBlendUnit": dict(_NET, **_TWO, sound=True, why="shares of two sums that both have the whole stream in them."),
+    "FrameBlendUnitBranch": dict(_LEVEL, softmax=False, **_ONE, sound=False, why="half of the stream is left by each unit, as the other share has no skip."),
     "CosinePostBlock": dict(_PRE, **_BOTH, **_SHUT, growth_all="linear", sound=True, why="both branches end in a norm; cosines times a temperature that is held."),
-    "SubNormBlock": dict(_PRE, **_TWO, **_OPEN, gradient_law="power", sound=True, why="pre-norm; a map stands behind the inner norms."),
-    "LayerScaleBlock": dict(_PRE, **_TWO, **_OPEN, sound=True, why="pre-norm; factors are on branches."),
     "LayerScaleBlockSum": dict(_LEVEL, softmax=True, **_TWO, sound=False, why="a tenth of the sum is handed on, twice a block."),
 }
