@@ -133,12 +133,17 @@ def multiplies(repeated: Sequence[Sequence[float | None]], period: int = 1) -> b
 
 
 def _bursts(sizes: Sequence[float | None]) -> bool:
-    """Whether a state is multiplied by more and more from block to block, and leaves the range of floats."""
+    """Whether a state is multiplied by more and more from block to block, and leaves the range of floats; where only some blocks add a power of it,
+    by more and more in one half than in the half before."""
     end = next((n for n, size in enumerate(sizes) if size is None or size >= BEYOND), 0)
     logs = _logs(sizes[:end])
     steps = [b - a for a, b in pairwise(logs)]
     left = end < len(sizes) and (sizes[end] or 0.0) >= BEYOND
-    return left and len(steps) >= 2 and steps[0] > SEEN and all(b > BURSTS * a for a, b in pairwise(steps))
+    if not left or len(steps) < 2:
+        return False
+    early, late = math.fsum(steps[: len(steps) // 2]), math.fsum(steps[len(steps) // 2 :])
+    halves = len(steps) >= 4 and early > SEEN and late > BURSTS * early
+    return halves or (steps[0] > SEEN and all(b > BURSTS * a for a, b in pairwise(steps)))
 
 
 def _mean(values: Sequence[float]) -> tuple[float, float]:

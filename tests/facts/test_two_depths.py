@@ -111,6 +111,8 @@ LAST = 1.7976931348623157e308
         ([1e6, 1e12, 1e24, 1e48, None, None], False),  # no number, and no size
         ([1e6, LAST, None], False),
         ([1e6, 1e12, 1e24, 1e20, LAST], False),
+        ([1e6, 1e6, 1e12, 1e24, 1e24, 1e48, 1e96, 1e96, LAST], True),  # in two blocks of three
+        ([1e6, 1e36, 1e66, 1e96, 1e126, 1e156, 1e186, 1e216, 1e246, 1e276, LAST], False),  # the same large factor
     ],
 )
 def test_a_power_of_a_large_state_leaves_the_range_of_floats(sizes: list[float | None], law: bool) -> None:

@@ -167,7 +167,7 @@ def _cone(facts: Facts, stream: Stream, reader: Reader, operator: StreamOperator
 
 
 def _part(facts: Facts, stream: Stream, parts: list[Reader], states: tuple[int, ...]) -> tuple[int, ...]:
-    """The states behind some blocks of a stream whose growth at fixed weights is not derived, from the second block on, each made as the first of
+    """The states behind some blocks of a stream whose growth at fixed weights is not derived, from the second block on, the last made as the first of
     them. Kinds of blocks follow each other in them as they do in the whole stream, so that it is a deeper one where they are repeated."""
     blocks, kinds = len(stream.traced), [block.kind for block in stream.traced]
     if facts.claims.of("growth", "fixed", stream.name).status != "unknown" or blocks < LEAST:
@@ -177,7 +177,7 @@ def _part(facts: Facts, stream: Stream, parts: list[Reader], states: tuple[int, 
     turn = next((n for n in range(1, blocks) if kinds[n:] == kinds[:-n]), blocks)
     count = min(MOST, blocks - 2) // turn * turn
     found = tuple(ends[1 : 2 + count])
-    made = {(n.op, n.file, n.line, n.shape, n.dtype) for n in (facts.graph.nodes[i] for i in found)}
+    made = {(n.op, n.file, n.line, n.shape, n.dtype) for n in (facts.graph.nodes[i] for i in found[:: max(turn, 1)])}
     whole = len(set(found)) == count + 1 > 1 and len(made) == 1 and not _reads_before(facts, found, {b.output for p in parts for _, b in p.branches})
     return found if whole else ()
 
