@@ -104,7 +104,8 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         why = f"A norm acts on part of `{stream.name}`, and nothing that is derived bounds its growth; at the start it grows {grown:.3g} times."
         return Outcome("conditional", why, site, basis_of(facts, stream, "rms_ratio"), condition="small-gain")
     if doubt := _doubt(facts, stream, subs):
-        return _seen(facts, stream, site, doubt) or Outcome("cannot_tell", f"No norm was found on `{stream.name}`, but {doubt}.", site)
+        message = f"No norm was found on `{stream.name}`, but {doubt}"
+        return _seen(facts, stream, site, message) or Outcome("cannot_tell", f"{message}.", site)
     if excuse := _excuse(facts, stream, subs):
         why, condition = excuse
         numbers = (("depth", facts.depth(stream)),)
@@ -123,13 +124,13 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     return _grown(facts, stream, site)
 
 
-def _seen(facts: Facts, stream: Stream, site: Site, doubt: str) -> Outcome | None:
-    """What a stream that blocks multiply was seen to gain at its start, where that is little; R301 says so of much. `doubt`: what may be a norm."""
+def _seen(facts: Facts, stream: Stream, site: Site, untold: str) -> Outcome | None:
+    """What a stream that blocks multiply was seen to gain at its start, where that is little; R301 says so of much. `untold`: what is not known."""
     grown = number_of(facts, stream, "rms_ratio")
     if not multiplies_large_states(facts, stream) or not isinstance(grown, float) or grown > EXPLOSIVE:
         return None
     start = f"over its {facts.depth(stream)} blocks at its start it grows {grown:.3g} times, and a large state by the same factor again and again"
-    message = f"No norm was found on `{stream.name}` ({doubt}); {start}."
+    message = f"{untold}; {start}."
     return Outcome("conditional", message, site, "measured", condition="small-gain")
 
 
@@ -138,8 +139,8 @@ def _grown(facts: Facts, stream: Stream, site: Site) -> Outcome:
     depth = facts.depth(stream)
     found = _square_gains(facts, stream)
     if isinstance(found, Unknown):
-        message = f"No norm stands on `{stream.name}`, and how large its branches start is unknown: {found.reason}."
-        return _seen(facts, stream, site) or Outcome("cannot_tell", message, blame(facts, site, found.nodes))
+        message = f"No norm stands on `{stream.name}`, and how large its branches start is unknown: {found.reason}"
+        return _seen(facts, stream, site, message) or Outcome("cannot_tell", f"{message}.", blame(facts, site, found.nodes))
     total, largest = found
     numbers = (("depth", depth), ("branches", branches(facts, stream)), ("square_gains", total))
     grown = number_of(facts, stream, "rms_ratio")

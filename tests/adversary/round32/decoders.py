@@ -388,7 +388,7 @@ _ONE, _TWO, _BOTH = dict(output_bounded={0: False}), dict(output_bounded={0: Fal
 _OPEN, _SHUT = dict(logits_bounded={0: False}), dict(logits_bounded={0: True})
 TRUTH = {
     "GemmaLayer": dict(_PRE, **_BOTH, **_SHUT, growth_all="linear", gradient_law="power", sound=True, why="pre-norm; both branches end in a norm; scores are 50 times a tanh."),
-    "GemmaLayerSum": dict(_LEVEL, growth_all="bounded", softmax=True, **_TWO, **_SHUT, sound=False, why="the norms behind hit the sums: what a layer gives has the length of a norm, and there is no skip past them."),
+    "GemmaLayerSum": dict(_LEVEL, softmax=True, **_TWO, **_SHUT, sound=False, why="the norms behind hit the sums: what a layer gives has the length of a norm, and there is no skip past them."),
     "LatentKvLayer": dict(_PRE, **_TWO, **_OPEN, gradient_law="power", sound=True, why="pre-norm; maps after the norms of latents have any size."),
     "LatentKvLayerRope": dict(_PRE, **_TWO, **_OPEN, why="values come from a normed latent, so branches stay functions of norms; the rotated keys read the stream raw: only logits grow with it."),
     "DepthChoiceLayer": dict(_PRE, **_TWO, why="tokens are chosen by the raw stream, but what is added is a function of norms times a sigmoid."),

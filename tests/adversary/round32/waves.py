@@ -429,7 +429,7 @@ _LEVEL = dict(kind="block", growth_fixed="bounded")
 _ONE, _TWO, _BOTH = dict(output_bounded={0: False}), dict(output_bounded={0: False, 1: False}), dict(output_bounded={0: True, 1: True})
 _OPEN, _SHUT = dict(logits_bounded={0: False}), dict(logits_bounded={0: True})
 TRUTH = {
-    "MacaronLayer": dict(_LEVEL, growth_all="bounded", softmax=True, output_bounded={i: False for i in range(4)}, logits_bounded={1: False}, sound=True, why="a norm behind the last sum."),
+    "MacaronLayer": dict(_LEVEL, softmax=True, output_bounded={i: False for i in range(4)}, logits_bounded={1: False}, sound=True, why="a norm behind the last sum."),
     "MacaronLayerHalf": dict(_LEVEL, identity_gain=0.25 ** 24, softmax=True, output_bounded={i: False for i in range(4)}, logits_bounded={1: False}, sound=False, why="half of the sum, twice a layer: a quarter of the stream is left."),
     "SnakeUnit": dict(_EXP, identity_gain=1.0, softmax=False, why="no norm; sines beside the state are of degree one. The mean of two stacks has the stream once."),
     "HeldFactorUnit": dict(_NET, output_bounded={0: True}, growth_all="linear", sound=True, why="the branch ends in a norm, a gated half and a factor that is held."),
