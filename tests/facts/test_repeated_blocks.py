@@ -69,6 +69,15 @@ class Block(nn.Module):
         return x + 0.1 * self.net(x)  # type: ignore[no-any-return]
 
 
+class Collected(Block):
+    """Each share of the tokens is added in place to zeros of the block: as they are, and no more with each repetition."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = torch.zeros(8, WIDTH, dtype=x.dtype, device=x.device).repeat(2, 1, 1)
+        out.index_add_(1, torch.tensor([1, 2, 3, 4, 5, 6, 7]), 0.2 * self.net(x[:, :7]))
+        return x + out
+
+
 class Shifted(Block):
     """Reads the tokens before alone: whatever its weights are, a power of the depth."""
 
@@ -97,7 +106,7 @@ def test_a_whole_model_is_repeated_between_its_ends(model: type[Words], law: str
     assert growth(model(), example_inputs=torch.randint(0, 40, (2, 10))) == law
 
 
-@pytest.mark.parametrize(("block", "law"), [(Block, "exponential"), (Shifted, None), (Velocity, None)])
+@pytest.mark.parametrize(("block", "law"), [(Block, "exponential"), (Shifted, None), (Collected, None), (Velocity, None)])
 def test_a_power_of_the_depth_is_no_exponential(block: type[Block], law: str | None) -> None:
     assert growth(block(), example_inputs=torch.randn(2, 8, WIDTH), depth=24) == law
 

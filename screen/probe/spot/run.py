@@ -392,7 +392,7 @@ class Run:
         )
 
     def _repeated(self, stream: SpotStream, states: Sequence[Any], leaves: Env) -> tuple[tuple[float | None, ...], ...]:
-        """Sizes of the states of some blocks that are repeated, from large ones."""
+        """Sizes of the states of some blocks that are repeated, from large ones; nothing where that takes too much, or they do not run so."""
         if not stream.part:
             return ()
         begin, *behind = stream.part
@@ -404,20 +404,26 @@ class Run:
         for index in calls:
             if moving.intersection(self.trace.graph.nodes[index].inputs):
                 moving.add(index)
-        still = self.tape.run([i for i in calls if i not in moving], leaves)
-        runs = []
-        for far, blocks in zip(FAR, (long, SHORT), strict=True):
-            state, sizes = like * (far / size), [far]
-            while len(sizes) <= blocks and math.isfinite(sizes[-1]):
-                env = {**still, begin: state}
-                for index in calls:
-                    if index in moving:
-                        env[index] = self.tape.call(index, env)
-                    if index in behind:
-                        sizes.append(float(env[index].square().mean().sqrt()))
-                state = env[behind[-1]]
-            runs.append(tuple(map(plain_number, sizes)))
-        return tuple(runs)
+        try:
+            still = self.tape.run([i for i in calls if i not in moving], leaves)
+            again = [i for i in calls if i in moving]
+            return tuple(self._sizes(like * (far / size), stream.part, again, still, n) for far, n in zip(FAR, (long, SHORT), strict=True))
+        except Exception:
+            return ()
+
+    def _sizes(self, state: Tensor, part: tuple[int, ...], calls: list[int], still: Env, blocks: int) -> tuple[float | None, ...]:
+        """Sizes of a first state and of those behind so many blocks at least, as long as they are finite. Each repetition begins with copies of what
+        it reads: a call in place may write to it."""
+        begin, *behind = part
+        sizes = [float(state.square().mean().sqrt())]
+        while len(sizes) <= blocks and math.isfinite(sizes[-1]):
+            env = {i: self.tape._guarded(i, v) for i, v in {**still, begin: state}.items()}
+            for index in calls:
+                env[index] = self.tape.call(index, env)
+                if index in behind:
+                    sizes.append(float(env[index].square().mean().sqrt()))
+            state = env[behind[-1]]
+        return tuple(map(plain_number, sizes))
 
     def _repeats(self, stream: SpotStream) -> bool:
         """Whether the first state reaches the end through one later state alone."""
