@@ -279,7 +279,7 @@ def _reads_norms_alone(branch: Branch) -> bool:
     """Whether all that a branch reads of streams comes out of norms whose statistic is that of the value at hand, whatever it makes of them."""
     norms = branch.input_norms
     plain = all(n.type != "batchnorm" and n.of_tokens and (n.eps or 0.0) <= LARGE_EPSILON for n in norms)
-    return bool(norms) and plain and all(e.ways == {"normed"} for e in branch.entries)
+    return bool(norms) and plain and all(ways <= {"normed"} for ways in (branch.way(branch.output), *(e.ways for e in branch.entries)))
 
 
 def keeps_slope(facts: Facts, sublayer: Sublayer) -> bool:
