@@ -3,7 +3,8 @@
 Why: the Hamiltonian H(P) = sup over the branch's outputs f of −⟨P, f⟩ is finite iff the set of outputs over all weights is bounded. A norm on
 the branch's output bounds it; so does a norm on the sum, or on the sum that ends its block, for the discrete increment. Where a trainable
 map follows the last norm, nothing but the training keeps the weights from growing: activations grow late in the run, and the loss spikes or
-diverges. A step of descent on a squared error, `x − s·(x·W − y)·Wᵀ`, grows with the stream and is no slip where s is shown to be at most 2/‖W‖².
+diverges. What each block sums up in a value beside its stream is asked for, too: no norm on the stream bounds that. A step of descent on a squared
+error, `x − s·(x·W − y)·Wᵀ`, grows with the stream and is no slip where s is shown to be at most 2/‖W‖².
 Assumes: gains and biases of norms, and learned scales after them, are fixed (they are reported as given); the statement is about real arithmetic
 and all weights of the branch at once.
 Cannot tell: when an op of the branch has no bound, and no weight is seen to scale the output.

@@ -1,4 +1,4 @@
-"""Branches of an op without a row in the calculus of degrees: what they make of norms alone moves less as the stream grows, and of anything else not."""
+"""Branches with an op that the calculus of degrees has no row for: what they make of norms alone moves less as the stream grows."""
 
 from __future__ import annotations
 
