@@ -40,8 +40,11 @@ def derive(graph: Graph, *, is_block: bool = False) -> Facts:
     that the target is one block, whose few equal branches are then parts of it."""
     graph = parted(graph, shared_outputs(Flow(graph)))
     graph = meant(graph, *spelled(gated_means(Flow(graph))))
-    facts = _derived(graph)
-    return _derived(first_copy(graph)) if blocks_in_one(facts) > (FEW if is_block else 0) else facts
+    facts, few = _derived(graph), FEW if is_block else 0
+    if facts.is_loop and not facts.streams:  # all of it may begin at what each copy is given again
+        alone = _derived(first_copy(graph))
+        return alone if max((s.depth for s in alone.streams), default=0) > max(few, 1) else facts
+    return _derived(first_copy(graph)) if blocks_in_one(facts) > few else facts
 
 
 def _derived(graph: Graph) -> Facts:

@@ -191,6 +191,11 @@ def load_of(graph: Graph, targets: list[int], cuts: Iterable[int]) -> Load:
     return Load(weights, calls, tokens(graph, targets[0]), made, values)
 
 
+def seconds_of(load: Load) -> float:
+    """Of one forward pass in float64 on the CPU."""
+    return (2.0 * load.weights * load.tokens + load.values) / RATES["cpu"] + CALL * load.calls
+
+
 def _made(graph: Graph, node: Node) -> int:
     """Entries that one call makes; of a fused attention its logits, their softmax, and the gradient of both besides."""
     if CLASSES.get(node.op) in _VIEWS:
@@ -210,5 +215,5 @@ def _values(graph: Graph, node: Node) -> float:
 
 __all__ = [
     "ATTACK", "BUILT", "CALL", "COPIES", "RATES", "THREADS", "Budget", "Load", "bytes_of", "device_of", "dtype_of", "load_of", "norm_work",
-    "room_of",
+    "room_of", "seconds_of",
 ]  # fmt: skip

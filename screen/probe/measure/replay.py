@@ -110,7 +110,7 @@ class Tape:
 
     def run(self, calls: Iterable[int], given: Mapping[int, Any]) -> Env:
         """The values of some calls, in order, from those of what they read."""
-        env = {i: self._guarded(i, v) for i, v in given.items()}
+        env = self.copies(given)
         first = None
         for index in calls:
             first = index if first is None else first
@@ -122,6 +122,10 @@ class Tape:
                     raise
                 raise Missing(_guessed(read, error)) from error
         return env
+
+    def copies(self, given: Mapping[int, Any]) -> Env:
+        """Values of nodes that calls in place may write to."""
+        return {i: self._guarded(i, v) for i, v in given.items()}
 
     def _guarded(self, index: int, value: Any) -> Any:
         """A copy of what a call in place may write to; weights are not copied (no traced forward of a model in evaluation writes to them)."""

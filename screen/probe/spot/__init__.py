@@ -16,7 +16,7 @@ import torch
 from screen.capture.build.built import Built
 from screen.capture.trace.loop import Loop
 from screen.capture.trace.tracer import Trace, trace_beside
-from screen.probe.budget.budget import load_of
+from screen.probe.budget.budget import load_of, seconds_of
 from screen.probe.deeper import TIMES, at_depths
 from screen.probe.measure.determinism import settled
 from screen.probe.measure.leaves import Material, Watch
@@ -25,7 +25,7 @@ from screen.probe.measure.replay import Missing, Tape
 from screen.probe.measure.session import said
 from screen.probe.plan.spot_types import OTHER, Found, FoundStream, Plain, SpotPlan, first_of_each, too_large
 from screen.probe.second.plain import ran, told
-from screen.probe.spot.run import SECONDS, Make, Run, made, seconds_of
+from screen.probe.spot.run import SECONDS, Make, Run, made
 
 Deeper = Callable[[int, int], Loop]
 """Builds a loop of so many blocks with weights."""

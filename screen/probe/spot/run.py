@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from screen.capture.build.built import Built
 from screen.capture.trace.tracer import Trace
-from screen.probe.budget.budget import CALL, RATES, Load, load_of
+from screen.probe.budget.budget import CALL
 from screen.probe.linear_map import lasts, operator_norm, reach
 from screen.probe.measure.attention import MASKED, NO_LOGITS, bare_logits, bounded_logits, felt
 from screen.probe.measure.attention import logits as logits_of
@@ -27,6 +27,7 @@ from screen.probe.plan.spot_types import (
     first_of_each,
 )  # fmt: skip
 from screen.probe.second.plain import first, no_fast_path
+from screen.probe.spot.repeated import repeated
 from screen.structure.logits import compared
 from screen.probe.sizes import apart, branch_gradients, finite, gap_of, gradients_apart, largest, most, plain_number, rms
 
@@ -47,9 +48,6 @@ TURNS = 50
 SATURATED, LARGER = 1.02, 100.0
 """How many times larger what is added may be at the larger of two multiples of the stream than at the smaller one (its hundredth root gains a
 tenth), and at that one than at the stream as it is."""
-FAR, LONG, SHORT = (1e6, 1e9), (96, 384), 24
-"""Sizes of a state beside which what has a size of its own is nothing; how many blocks are run from the first of them, at least and at most, and how
-many from the second one."""
 STATES = 6
 """States before the middle one that are tried for one that everything passes."""
 LARGE = 1e15
@@ -326,7 +324,7 @@ class Run:
         look = Look()
         kept = set(self.targets)
         softmaxes = {n for s in self.plan.streams for b in s.branches for n in b.softmaxes}
-        env = {i: self.tape._guarded(i, v) for i, v in given.items()}
+        env = self.tape.copies(given)
         for i in kept & set(env):
             look.values[i] = env[i].clone() if isinstance(env[i], Tensor) else env[i]
         for index in calls:
@@ -385,45 +383,11 @@ class Run:
             gain=gain,
             is_linear=None if linear is None else gain is not None,
             lasts=lasting,
-            repeated=self._repeated(stream, states, leaves),
+            repeated=repeated(self.tape, stream.part, dict(zip(stream.states, states, strict=True)), leaves, SECONDS),
             period=max(len(stream.part) - 1, 1),
             repeats=self.plan.loop and lasting is not None and self._repeats(stream),
             branches=tuple(self._branch(stream, place, runs) for place in range(len(stream.branches))),
         )
-
-    def _repeated(self, stream: SpotStream, states: Sequence[Any], leaves: Env) -> tuple[tuple[float | None, ...], ...]:
-        """Sizes of the states of some blocks that are repeated, from large ones; nothing where that takes too much, or they do not run so."""
-        if not stream.part:
-            return ()
-        begin, *behind = stream.part
-        like, each = states[stream.states.index(begin)], seconds_of(load_of(self.trace.graph, behind[-1:], [begin])) / len(behind)
-        long = min(LONG[1], int(SECONDS / each) - SHORT)
-        if not isinstance(like, Tensor) or not (size := rms(like)) or long < LONG[0]:
-            return ()
-        calls, moving = self.tape.steps(behind[-1:], [begin])[0], {begin}
-        for index in calls:
-            if moving.intersection(self.trace.graph.nodes[index].inputs):
-                moving.add(index)
-        try:
-            still = self.tape.run([i for i in calls if i not in moving], leaves)
-            again = [i for i in calls if i in moving]
-            return tuple(self._sizes(like * (far / size), stream.part, again, still, n) for far, n in zip(FAR, (long, SHORT), strict=True))
-        except Exception:
-            return ()
-
-    def _sizes(self, state: Tensor, part: tuple[int, ...], calls: list[int], still: Env, blocks: int) -> tuple[float | None, ...]:
-        """Sizes of a first state and of those behind so many blocks at least, as long as they are finite. Each repetition begins with copies of what
-        it reads: a call in place may write to it."""
-        begin, *behind = part
-        sizes = [float(state.square().mean().sqrt())]
-        while len(sizes) <= blocks and math.isfinite(sizes[-1]):
-            env = {i: self.tape._guarded(i, v) for i, v in {**still, begin: state}.items()}
-            for index in calls:
-                env[index] = self.tape.call(index, env)
-                if index in behind:
-                    sizes.append(float(env[index].square().mean().sqrt()))
-            state = env[behind[-1]]
-        return tuple(map(plain_number, sizes))
 
     def _repeats(self, stream: SpotStream) -> bool:
         """Whether the first state reaches the end through one later state alone."""
@@ -470,9 +434,7 @@ class Run:
         calls = self.tape.steps([end], [entry, *held])[0]
 
         def mapped(v: Tensor) -> Tensor:
-            env = {**leaves, **zeros, entry: v}
-            for i in list(env):
-                env[i] = self.tape._guarded(i, env[i])
+            env = self.tape.copies({**leaves, **zeros, entry: v})
             for index in calls:
                 env[index] = self.tape.call(index, env)
             found = env[end]
@@ -578,11 +540,6 @@ def made(make: Make | None, seed: int) -> nn.Module | None:
         return None
 
 
-def seconds_of(load: Load) -> float:
-    """Of one forward pass, at the rate of the probe."""
-    return (2.0 * load.weights * load.tokens + load.values) / RATES["cpu"] + CALL * load.calls
-
-
 @dataclass
 class Look:
     """What one run showed."""
@@ -602,4 +559,4 @@ def _functional(out: Tensor) -> Tensor:
     return (out * g.to(out.dtype)).sum()
 
 
-__all__ = ["SECONDS", "Make", "Run", "made", "seconds_of"]
+__all__ = ["SECONDS", "Make", "Run", "made"]
