@@ -301,11 +301,12 @@ def _weighed(forms: Forms, weighing: Weighing) -> Form:
     made = forms.flow.graph.nodes[forms.flow.root(weighing.shares)]
     low, high = forms.flow.graph.range_of.get(made.index, RANGES.get(made.op, (-math.inf, math.inf)))
     known = starts_of(forms.flow.graph, weighing.shares)
+    single = math.prod(forms.flow.graph.nodes[weighing.shares].shape or ()) == len(weighing.states)
     starts = known if isinstance(known, tuple) and len(known) == len(weighing.states) else (known,) * len(weighing.states)
     total = NOTHING
     for place, (state, start) in enumerate(zip(weighing.states, starts, strict=True)):
         begun = start if isinstance(start, float) else None
-        share = Atom(("share", weighing.shares, place), "gate", low, high, begun, weighing.shares, uniform=begun is not None)
+        share = Atom(("share", weighing.shares, place), "gate", low, high, begun, weighing.shares, uniform=single and begun is not None)
         total = total.plus(forms.of(state).times(of_atom(share)))
     return total
 

@@ -53,9 +53,11 @@ def arange(walk: Walk, node: Node) -> Value:
     ends = [n for n in (number(a) for a in node.args) if n is not None]
     if not ends or len(ends) != len([a for a in node.args if number(a) is not None]) or len(node.args) != len(ends):
         raise NotUnderstood("ends that are not known")
+    if node.shape is None:
+        raise NotUnderstood("how many there are is not known")
     first, step = ends[0] if len(ends) > 1 else 0.0, ends[2] if len(ends) > 2 else 1.0
-    last = first + step * max(math.prod(node.shape or ()) - 1, 0)
-    return constant(node.shape or (), min(first, last), max(first, last))
+    last = first + step * max(math.prod(node.shape) - 1, 0)
+    return constant(node.shape, min(first, last), max(first, last))
 
 
 @row("tril triu")
