@@ -42,8 +42,8 @@ from screen.facts.queries import (
     factor_of,
     gain_of,
     growth_of,
-    has_no_scale,
     has_identity_path,
+    has_no_scale,
     has_softmax,
     is_input_bounded,
     is_output_bounded,
@@ -251,7 +251,8 @@ def _by_structure(facts: Facts, stream: Stream) -> Outcome:
         )
         return Outcome("conditional", message, at(stream, None, product), theorem=THEOREM, numbers=_numbers(facts, stream), condition="small-gain")
     if not raw:
-        if fixed := [s for _, s in placed if s.m.maps == 0 and not _is_seen_alone(facts, stream, s)]:
+        bare = [s for _, s in placed if s.m.maps == 0]
+        if fixed := [s for s in bare if not _is_told_by_depths(facts, stream, s)]:
             what = f"`{fixed[0].name}` has no matrix of weights: what it adds to `{stream.name}` is not independent of it"
             analysis = facts.analysis(fixed[0])
             told = not isinstance(analysis, Unknown) and not isinstance(analysis.degrees.orders.distinct, Unknown)
@@ -290,18 +291,18 @@ def _by_structure(facts: Facts, stream: Stream) -> Outcome:
             sub, lost = loose  # the law is one of mean squares, which a quotient by what may be 0 has not
             message = f"`{sub.name}` does not grow with `{stream.name}`, and nothing that is derived bounds what it adds: {lost.reason}."
             return Outcome("conditional", message, blame(facts, at(stream, None, sub), lost.nodes), theorem=THEOREM, condition="small-gain")
-        alone = next((s for _, s in placed if s.m.maps == 0), None)
-        return _seen_alone(facts, stream, alone) if alone is not None else _of_one_block(facts, stream) or _polynomial(facts, stream)
+        return _by_depths(facts, stream, bare[0]) if bare else _of_one_block(facts, stream) or _polynomial(facts, stream)
     return _raw(facts, stream, raw)
 
 
-def _is_seen_alone(facts: Facts, stream: Stream, sublayer: Sublayer) -> bool:
+def _is_told_by_depths(facts: Facts, stream: Stream, sublayer: Sublayer) -> bool:
     """Whether a branch has no weights, which training could change, and its stream was measured at two depths to have no exponential of gradients."""
     claim = facts.claims.of("gradient_law", "start", stream.name)
     return has_no_scale(facts, sublayer) and not sublayer.m.path and claim.status == "measured" and claim.value in ("flat", "power")
 
 
-def _seen_alone(facts: Facts, stream: Stream, sublayer: Sublayer) -> Outcome:
+def _by_depths(facts: Facts, stream: Stream, sublayer: Sublayer) -> Outcome:
+    """Of a stream one of whose branches has no weights: what it adds is not independent of the stream, so that the law is the measured one."""
     law, ratio = facts.claims.of("gradient_law", "start", stream.name).value, number_of(facts, stream, "gradient_ratio")
     told = "a power of depth" if law == "power" else "flat over depth"
     at_start = f", first over last {ratio:.3g} at {facts.depth(stream)} blocks" if isinstance(ratio, float) else ""

@@ -23,6 +23,7 @@ APART, SUMS = frozenset({"view", "part", "linear", "activation"}), frozenset({"a
 
 
 CENTRED = frozenset({"layer_norm", "group_norm", "batch_norm", "instance_norm"})
+"""Norms whose entries have either sign, whatever they read."""
 GUARD = 1e-2
 """Numbers up to which are added for safety alone."""
 

@@ -16,22 +16,19 @@ ALLOWED = 100.0
 def of_branch(claim: Claim, found: list[FoundBranch]) -> Claim:
     """The claim beside what the branches of its sublayer showed, in all blocks that ran."""
     if claim.claim == "output_bounded":
-        base = max((b.base or 0.0 for b in found), default=0.0)
-        sizes = [s for b in found for s in (*b.inputs, b.weights, b.both, b.last) if s is not None]
+        each = [(b.base or 0.0, [s for s in (*b.inputs, b.weights, b.both, b.last) if s is not None]) for b in found]
+        base, sizes = _of_all(each)
         if claim.value is False and base > 0 and all(b.both is not None for b in found) and max(sizes) <= STILL * base:
             reason = f"nothing grew when its weights, and what it reads, were multiplied: at most {max(sizes):.3g} where it was {base:.3g} before"
             return replace(claim, status="unknown", value=None, reason=reason, measured=Measured(max(sizes), None))
-        if claim.status == "unknown":
-            each = [(b.base, [s for s in (*b.inputs, b.weights, b.both, b.last) if s is not None]) for b in found]
-            base, sizes = _that_grows_most(each, base, sizes)
-        return _of_fills(_of_bound(claim, max(base, claim.high or 0.0), sizes), base, [b.filled for b in found])
+        start, sizes = _that_grows_most(each) if claim.status == "unknown" else (base, sizes)
+        return _of_fills(_of_bound(claim, max(start, claim.high or 0.0), sizes), base, [b.filled for b in found])
     if claim.claim == "logits_bounded":
-        base = max(max((b.logits or 0.0 for b in found), default=0.0), claim.high or 0.0)
-        heavy = [b.heavy_logits for b in found if b.heavy_logits is not None]
-        if claim.status == "unknown":
-            base, heavy = _that_grows_most([(b.logits, [b.heavy_logits] if b.heavy_logits is not None else []) for b in found], base, heavy)
-        claim = _of_bound(claim, base, heavy)
-        return _of_fills(claim, base, [b.filled_logits for b in found])
+        each = [(b.logits or 0.0, [b.heavy_logits] if b.heavy_logits is not None else []) for b in found]
+        base, sizes = _of_all(each)
+        start, sizes = _that_grows_most(each) if claim.status == "unknown" else (base, sizes)
+        claim = _of_bound(claim, max(start, claim.high or 0.0), sizes)
+        return _of_fills(claim, max(base, claim.high or 0.0), [b.filled_logits for b in found])
     if claim.claim == "logit_rms":
         values = [b.logit_rms for b in found if b.logit_rms is not None]
         felt = [b.logits_felt for b in found if b.logits_felt is not None]
@@ -50,11 +47,18 @@ def of_branch(claim: Claim, found: list[FoundBranch]) -> Claim:
     return claim
 
 
-def _that_grows_most(each: list[tuple[float | None, list[float]]], base: float, sizes: list[float]) -> tuple[float, list[float]]:
-    """(size, sizes with what is multiplied) of the one of several blocks that shows most growth: in a stream that explodes later ones are large as
-    they are. `base`, `sizes`: of all of them, where none shows any."""
-    grown = [(max(found) / max(one, 1.0), one, found) for one, found in each if one is not None and one > 0 and found]
-    return max(grown, key=lambda g: g[0])[1:] if grown else (base, sizes)
+Shown = tuple[float, list[float]]
+"""A size, and sizes with what is multiplied."""
+
+
+def _of_all(each: list[Shown]) -> Shown:
+    return max((base for base, _ in each), default=0.0), [size for _, sizes in each for size in sizes]
+
+
+def _that_grows_most(each: list[Shown]) -> Shown:
+    """The one of several blocks that shows most growth: in a stream that explodes later ones are large as they are."""
+    shown = [(base, sizes) for base, sizes in each if base > 0 and sizes]
+    return max(shown, key=lambda one: max(one[1]) / max(one[0], 1.0), default=(0.0, []))
 
 
 def _of_bound(claim: Claim, base: float, sizes: list[float]) -> Claim:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
 from torch import Tensor, nn
 
 import screen
+from tests.gradients import first_over_last
 
 WIDTH, DEPTH = 16, 24
 
@@ -51,13 +50,7 @@ class Smoothed(Mixer):
 def _ratio(kind: type[Mixer], depth: int) -> float:
     torch.manual_seed(0)
     blocks = [kind().double() for _ in range(depth)]
-    x = torch.randn(2, 8, WIDTH, dtype=torch.float64)
-    weights = torch.randn_like(x)
-    for block in blocks:
-        x = block(x)
-    (x * weights).sum().backward()  # type: ignore[no-untyped-call]
-    sizes = [math.sqrt(sum(float(p.grad.square().sum()) for p in b.parameters() if p.grad is not None)) for b in (*blocks[:3], *blocks[-3:])]
-    return float((math.prod(sizes[:3]) / math.prod(sizes[3:])) ** (1 / 3))
+    return first_over_last(blocks, torch.randn(2, 8, WIDTH, dtype=torch.float64))
 
 
 @pytest.mark.parametrize(("kind", "outcome"), [(Transform, "holds"), (Sums, "holds"), (Smoothed, "conditional")])

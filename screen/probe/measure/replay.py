@@ -123,6 +123,15 @@ class Tape:
                 raise Missing(_guessed(read, error)) from error
         return env
 
+    def parted(self, calls: Iterable[int], given: Iterable[int]) -> tuple[list[int], list[int]]:
+        """Of some calls, ascending, those that nothing given acts on, and those that follow from it."""
+        still, moving, moved = list[int](), list[int](), set(given)
+        for index in calls:
+            follows = not moved.isdisjoint(self.graph.nodes[index].inputs)
+            (moving if follows else still).append(index)
+            moved.update((index,) if follows else ())
+        return still, moving
+
     def copies(self, given: Mapping[int, Any]) -> Env:
         """Values of nodes that calls in place may write to."""
         return {i: self._guarded(i, v) for i, v in given.items()}

@@ -177,7 +177,7 @@ def _part(facts: Facts, stream: Stream, parts: list[Reader], states: tuple[int, 
     turn = next((n for n in range(1, blocks) if kinds[n:] == kinds[:-n]), blocks)
     count = min(MOST, blocks - 2) // turn * turn
     found = tuple(ends[1 : 2 + count])
-    made = {(n.op, n.file, n.line, n.shape, n.dtype) for n in (facts.graph.nodes[i] for i in found[:: max(turn, 1)])}
+    made = {(n.op, n.file, n.line, n.shape, n.dtype) for n in (facts.graph.nodes[i] for i in found[::turn])}
     whole = len(set(found)) == count + 1 > 1 and len(made) == 1 and not _reads_before(facts, found, {b.output for p in parts for _, b in p.branches})
     return found if whole else ()
 

@@ -28,13 +28,9 @@ def repeated(tape: Tape, part: tuple[int, ...], states: Mapping[int, Any], leave
     long = min(LONG[1], int(seconds / each) - SHORT)
     if not isinstance(like, Tensor) or not (size := rms(like)) or long < LONG[0]:
         return ()
-    calls, moving = tape.steps(behind[-1:], [begin])[0], {begin}
-    for index in calls:
-        if moving.intersection(tape.graph.nodes[index].inputs):
-            moving.add(index)
+    once, again = tape.parted(tape.steps(behind[-1:], [begin])[0], [begin])
     try:
-        still = tape.run([i for i in calls if i not in moving], leaves)
-        again = [i for i in calls if i in moving]
+        still = tape.run(once, leaves)
         return tuple(_sizes(tape, like * (far / size), part, again, still, blocks) for far, blocks in zip(FAR, (long, SHORT), strict=True))
     except Exception:
         return ()

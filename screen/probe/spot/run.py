@@ -480,12 +480,8 @@ class Run:
 
     def _map(self, node: int, given: Sequence[int], leaves: Env) -> tuple[Callable[[Env], Tensor], dict[int, Tensor]]:
         """A value as a function of others, and zeros for those."""
-        calls, moving = self.tape.steps([node], given)[0], set(given)
-        for index in calls:
-            if moving.intersection(self.trace.graph.nodes[index].inputs):
-                moving.add(index)
-        still = self.tape.run([i for i in calls if i not in moving], leaves)
-        again = [i for i in calls if i in moving]
+        once, again = self.tape.parted(self.tape.steps([node], given)[0], given)
+        still = self.tape.run(once, leaves)
         if self.brief and CALL * len(again) * TURNS > SECONDS:
             raise Missing("too large for a spot check")
 

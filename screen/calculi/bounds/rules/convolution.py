@@ -28,9 +28,8 @@ def convolution(walk: Walk, node: Node) -> Value:
         raise NotUnderstood("a padding that is not by zeros")
     shape = node.shape or ()
     taps = len(w.shape) - 2
-    norm = _computed(w, groups)
-    if w.part is not None:
-        norm = sym(walk.names.symbol(w.part.split(0, (groups, w.shape[0] // groups)), "src" + "t" * taps))
+    stored = w.part.split(0, (groups, w.shape[0] // groups)) if w.part is not None else None
+    norm = _computed(w, groups) if stored is None else sym(walk.names.symbol(stored, "src" + "t" * taps))
     if isinstance(norm, Unknown):
         raise NotUnderstood(f"a filter of an unknown size: {norm.reason}")
     layout = plain(shape)
