@@ -11,7 +11,8 @@ from itertools import islice
 from screen.calculi.bounds.boundedness import survives
 from screen.child.protocol import Request
 from screen.facts.claims.claim import FROM_LARGE_STATES, LARGEST, Claim, Claims, Measured, linked, numbered
-from screen.facts.claims.derive import FLAT, is_held, rests_on_once, rising, size_later
+from screen.facts.claims.derive import is_held, rests_on_once, rising
+from screen.facts.claims.gradients import FLAT, size_later
 from screen.facts.claims.multiplied import multiplied_by_weights
 from screen.facts.claims.states_read import reads_first_state
 from screen.facts.operator import StreamOperator, goes_on, law_of_carried

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import screen
-from screen.facts.claims.derive import FLAT, HORIZON, size_later
+from screen.facts.claims.gradients import FLAT, HORIZON, size_later
 
 pytestmark = pytest.mark.by_the_day
 

@@ -17,7 +17,8 @@ from screen.calculi.degrees import _walked
 from screen.calculi.meanfield import Start
 from screen.calculi.meanfield.far import Far
 from screen.facts.claims.claim import ClaimKind
-from screen.facts.claims.derive import _may_be_made, gradient_law, output_bounded, rising, size_later, stands_once
+from screen.facts.claims.derive import output_bounded, rising, stands_once
+from screen.facts.claims.gradients import _may_be_made, gradient_law, size_later
 from screen.facts.operator.polynomial import Range
 from screen.facts.operator.recurrence import StreamOperator, _of_sequence, _told
 from screen.facts.record import Facts

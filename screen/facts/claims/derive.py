@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 from screen.calculi.bounds import BranchBounds
@@ -12,40 +12,26 @@ from screen.calculi.bounds.expr import Expr
 from screen.calculi.bounds.quantities import at_start
 from screen.calculi.bounds.softmax import SoftmaxBound
 from screen.calculi.meanfield import Recursion
-from screen.calculi.meanfield.far import Far
 from screen.facts.beyond import WRITTEN
 from screen.facts.claims.claim import Claim, ClaimKind, Claims, Weights, linked, numbered
+from screen.facts.claims.gradients import FEWEST, law_of_gradients
 from screen.facts.claims.states_read import moving_inputs, reads_grown_state
 from screen.facts.claims.totals import growth_with_totals
 from screen.facts.operator import StreamOperator
 from screen.facts.operator.polynomial import Range
 from screen.facts.operator.steps import StateBound
 from screen.facts.record import Facts
-from screen.structure.initial.laws import deviations, fans
 from screen.structure.norms.find import place_of
 from screen.structure.types import Kind, Stream, Sublayer, Tri, Unknown
 
 SEVERAL = 6
 """Blocks of a stream from which one at an end that is like no other is taken to stand there once, and not at every so many blocks (convention)."""
-FEWEST, STRAIGHT = 8, 1.3
-"""Blocks from which a rise is looked for, and how much more than twice as much all of them may add as the first half does."""
-FLAT = 3.0
-"""First-over-last gradient ratio, or its inverse, up to which the law of depth is called flat (review, T3)."""
-LEVEL, SLOPING = 0.1, 0.3
-"""Exponents of the gradient ratio over depth up to which it is flat, and from which it is a power; what lies between is not told (convention)."""
-HORIZON = 1000
-"""Blocks up to which a flat law has to stay one, as far as the last quarter of the blocks shows: the deepest that are trained (convention)."""
-GROWN = 30.0
-"""Growth of a stream over its depth from which branches that grow with it make gradients exponential sooner or later (convention)."""
+STRAIGHT = 1.3
+"""How much more than twice as much all blocks may add as the first half does."""
 USEFUL = 1e3
 """Bound of a branch, in rms, from which on it is none to rely on (convention; peri-normed branches have 1)."""
 SIZES, SLACK = (1e3, 1e5, 1e7), 1e-3
 """Sizes of the stream between which a bound that has a limit gains no more than this part of itself: the hundredth root of the size gains a tenth."""
-MODERATE, EVEN = 4.2, 1e-6
-"""Logarithm of what the multipliers of a stream come to over its depth, up to which they may be made for it: 1 + 2/N on both sums of a block gives 4;
-and down to which they are nothing."""
-ORDINARY = 1e3
-"""First-over-last gradient ratio beyond which, or below whose inverse, the law is no power whatever its fit says."""
 
 
 def claims_of(facts: Facts) -> Claims:
@@ -67,7 +53,7 @@ def _of_stream(facts: Facts, stream: Stream, operator: StreamOperator | Unknown,
     fixed = growth(facts, stream, operator, all_weights=False)
     yield _of_law(facts, stream, "fixed", fixed)
     yield _of_law(facts, stream, "all", growth(facts, stream, operator, all_weights=True))
-    yield from _at_start(facts, stream)
+    yield from _at_start(facts, stream, fixed)
 
 
 def _gain(facts: Facts, stream: str | None, gain: Range | Unknown) -> Claim:
@@ -424,10 +410,10 @@ def _logit_rms(facts: Facts, recursion: Recursion | Unknown, kind: Kind, sublaye
 # -- at the start ---------------------------------------------------------------------------------------------------------------------
 
 
-def _at_start(facts: Facts, stream: Stream) -> Iterator[Claim]:
+def _at_start(facts: Facts, stream: Stream, fixed: str | Unknown) -> Iterator[Claim]:
     found = facts.recursion(stream)
     for name, value in (
-        ("gradient_law", _law_of_gradients(facts, stream, found)),
+        ("gradient_law", law_of_gradients(facts, stream, found, fixed)),
         ("rms_ratio", found if isinstance(found, Unknown) else found.predicted_ratio),
         ("one_minus_cos", found if isinstance(found, Unknown) else found.one_minus_cos),
         ("gradient_ratio", found if isinstance(found, Unknown) else found.gradient_ratio),
@@ -436,140 +422,6 @@ def _at_start(facts: Facts, stream: Stream) -> Iterator[Claim]:
         if isinstance(value, float) and not math.isfinite(value):
             value = Unknown("it leaves the range of floats")
         yield _unknown(facts, claim, value) if isinstance(value, Unknown) else replace(claim, value=value)
-
-
-def _law_of_gradients(facts: Facts, stream: Stream, found: Recursion | Unknown) -> str | Unknown:
-    """The law of one stream: of branches that grow with it a large growth is no law of a few blocks yet."""
-    subs = [s for k in stream.kinds for s in k.sublayers]
-    free = [a for s in subs if not isinstance(a := facts.analysis(s), Unknown) and a.degrees.stream == 0.0]
-    law = gradient_law(found)
-    if law in ("flat", "power") and len(free) < len(subs) and not isinstance(found, Unknown) and found.predicted_ratio > GROWN:
-        return Unknown(f"the stream grows {found.predicted_ratio:.3g} times, and not every branch moves less as it does")
-    if law in ("flat", "power") and (product := next((s for s in subs if s.multiplies_norm), None)) is not None:
-        why = f"`{product.name}` multiplies a norm of the stream by what it makes of it: a mean over random weights is no law of one draw"
-        return Unknown(why, (product.output,))
-    operator = facts.operator(stream)
-    if law in ("flat", "power") and isinstance(operator, StreamOperator) and operator.carried == "exponential" and not _starts_as_one(operator):
-        return Unknown("what blocks carry on is multiplied in every block: at few blocks an exponential looks like a power")
-    if isinstance(found, Unknown) or isinstance(found.gradient_ratio, Unknown):
-        return law
-    if not isinstance(found.far, Unknown) and found.far.law != "power":
-        return _by_settled(facts, stream, found, found.far, law)
-    if law == "exponential" and not isinstance(found.far, Unknown):
-        return Unknown("gradients change fast over the first blocks, and like a power of the depth far behind them")
-    if found.ratio_law != "polynomial":
-        return law
-    kept = isinstance(operator, StreamOperator) and (bool(operator.breaks) or operator.carried == "decaying")
-    if isinstance(law, str) and isinstance(found.far, Unknown) and kept:
-        return Unknown(f"what a block does to gradients far behind the last one is not told: {found.far.reason}")
-    if _is_for_depth(facts, subs, found.depth):  # the ratio is the same at every depth
-        return "flat" if law == "power" and isinstance(found.gradient_ratio, float) and 1 / FLAT <= found.gradient_ratio <= FLAT else law
-    if law == "power":
-        return law
-    later = size_later(found.rms, found.depth)
-    slope = 0.0 if isinstance(found.ratio_exponent, Unknown) else abs(found.ratio_exponent)
-    if later <= FLAT or slope < LEVEL / 10:  # or no gradient comes by way of the branches
-        return law
-    return Unknown(f"its {found.depth} blocks show little, the stream goes on growing, and its weights may be made for this depth")
-
-
-def _by_settled(facts: Facts, stream: Stream, found: Recursion, far: Far, law: str | Unknown) -> str | Unknown:
-    """The law of a stack whose blocks come to do the same to gradients however many there are: exponential, unless that is nothing."""
-    if far.law == "untold":
-        why = Unknown("what a block does to gradients goes on changing over 200 blocks and more, by no law that is told")
-        return law if law == "exponential" or isinstance(law, Unknown) else why
-    whole, ratio = abs(math.log(far.factor)) * found.depth, found.gradient_ratio
-    within = isinstance(ratio, float) and 1 / FLAT <= ratio <= FLAT
-    subs = [s for k in stream.kinds for s in k.sublayers]
-    operator = facts.operator(stream)
-    if not far.multiplies and isinstance(operator, StreamOperator) and (operator.breaks or operator.carried == "decaying"):
-        return Unknown("in mean square over random weights blocks leave gradients as they are, which is no law of one draw: its logarithm may fall")
-    if not far.multiplies:
-        return "flat" if within else Unknown("gradients differ between the first blocks and the others, and not between those")
-    if _is_for_depth(facts, subs, found.depth) and within and whole <= math.log(FLAT):
-        return "flat"
-    if whole <= math.log(FLAT) or (whole <= MODERATE and _may_be_made(facts, stream, subs, found.depth)):
-        return Unknown(f"a block multiplies gradients by {far.factor:.4g} on their way back, and its numbers may be made for this depth")
-    return "exponential"
-
-
-def _may_be_made(facts: Facts, stream: Stream, subs: Sequence[Sublayer], depth: int) -> bool:
-    """Whether a number of the code may come from the depth: all multipliers of the stream together give a moderate number (1 + c/N in each block), or
-    one is a root of the depth; or weights start smaller by one."""
-    operator = facts.operator(stream)
-    start = operator.start if isinstance(operator, StreamOperator) else Unknown("")
-    gain = start.number if isinstance(start, Range) else None
-    if gain is not None and EVEN < abs(math.log(max(gain, 1e-300))) <= MODERATE:
-        return True
-    numbers = [s.value for sub in subs for s in (sub.alpha, sub.branch) if s.kind == "constant" and s.value]
-    return any(_is_root(abs(n), depth) for n in numbers) or any(_starts_smaller(facts, s, depth) for s in subs)
-
-
-def _is_root(value: float, depth: int) -> bool:
-    """Whether a number is the depth, or a small multiple of it, to the power of ±1/4, ±1/2 or ±1."""
-    roots = ((times * depth) ** power for times in (0.5, 1, 2, 3, 4, 8) for power in (0.25, 0.5, 1.0))
-    return any(math.isclose(value, size, rel_tol=1e-3) or math.isclose(value * size, 1.0, rel_tol=1e-3) for size in roots)
-
-
-def _starts_as_one(operator: StreamOperator) -> bool:
-    """Whether a chain whose multipliers are learned starts with gain 1."""
-    return operator.is_chain and isinstance(operator.start, Range) and operator.start.number is not None and abs(operator.start.number - 1.0) < 1e-6
-
-
-def size_later(rms: Sequence[float], blocks: int) -> float:
-    """rms behind `HORIZON` blocks over that behind the first, if each adds to its square what those of the last quarter do: as independent branches
-    of a size of their own."""
-    squares, n = [size * size for size in rms], len(rms)
-    if n < FEWEST or squares[0] <= 0 or not math.isfinite(squares[-1]):
-        return math.inf
-    late = squares[-1] - squares[-1 - n // 4]
-    rise = max(late, 0.0) / (n // 4) * max(HORIZON / blocks - 1, 0) * n
-    return math.sqrt((squares[-1] + rise) / squares[0])
-
-
-def _is_for_depth(facts: Facts, subs: Sequence[Sublayer], depth: int) -> bool:
-    """Whether every branch has a factor that is this depth to the power of −1/2 or −1, or starts as if it had: another depth has another."""
-    return bool(subs) and all(_has_factor(s, depth) or _starts_smaller(facts, s, depth) for s in subs)
-
-
-def _has_factor(sublayer: Sublayer, depth: int) -> bool:
-    scales = (depth**-0.5, 1.0 / depth, (2 * depth) ** -0.5, 0.5 / depth)
-    value = sublayer.branch.value if sublayer.branch.kind == "constant" else None
-    return value is not None and any(math.isclose(abs(value), scale, rel_tol=1e-6) for scale in scales)
-
-
-def _starts_smaller(facts: Facts, sublayer: Sublayer, depth: int) -> bool:
-    """Whether the last map of its smallest product starts smaller than the first one by the root of the depth, or of twice as much (GPT-2), and not
-    because it reads more."""
-    analysis = facts.analysis(sublayer)
-    path = () if isinstance(analysis, Unknown) else analysis.degrees.orders.smallest_path
-    names = [p.partition("[")[0] for p in (*path[:1], *path[-1:])]
-    laws = [deviations(facts.graph, name)[-1:] for name in names]
-    if len(path) < 2 or not all(laws) or not laws[0][0]:
-        return False
-    factor = laws[1][0] / laws[0][0]
-    first, last = (fans(facts.graph.parameters[name].shape or ())[1] for name in names)
-    by_fan = math.sqrt(first / last)
-    return not math.isclose(factor, by_fan, rel_tol=0.1) and any(math.isclose(factor, (k * depth) ** -0.5, rel_tol=0.02) for k in (1, 2))
-
-
-def gradient_law(found: Recursion | Unknown) -> str | Unknown:
-    """How the gradient of the first block over the last goes with depth, by the recursion."""
-    if isinstance(found, Unknown):
-        return found
-    if isinstance(found.gradient_ratio, Unknown):
-        return found.gradient_ratio
-    if found.depth < 2:
-        return Unknown("one block has no law of depth")
-    ratio = found.gradient_ratio
-    if isinstance(found.ratio_law, Unknown) or isinstance(found.ratio_exponent, Unknown):
-        return found.ratio_law
-    if found.ratio_law == "exponential" or not 1 / ORDINARY <= ratio <= ORDINARY:
-        return "exponential"
-    exponent = abs(found.ratio_exponent)
-    if exponent <= LEVEL and 1 / FLAT <= ratio <= FLAT:
-        return "flat"
-    return "power" if exponent >= SLOPING else Unknown(f"between flat and a power: exponent {found.ratio_exponent:.2f} at {found.depth} blocks")
 
 
 def _of_model(facts: Facts) -> Iterator[Claim]:
@@ -595,6 +447,6 @@ def _unknown(facts: Facts, claim: Claim, why: Unknown) -> Claim:
 
 
 __all__ = [
-    "claims_of", "gradient_law", "growth", "has_no_scale", "is_held",
-    "logits_bounded", "output_bounded", "rests_on_once", "rising", "size_later", "softmax_in", "stands_once",
+    "claims_of", "growth", "has_no_scale", "is_held",
+    "logits_bounded", "output_bounded", "rests_on_once", "rising", "softmax_in", "stands_once",
 ]  # fmt: skip
