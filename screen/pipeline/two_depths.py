@@ -42,6 +42,9 @@ FELT, SAME, STEADY = 1e-4, 0.02, 0.85
 """Growth of a much larger state, in logarithms per block, from which on it is one; how far two of them may differ that are of
 two sizes (what has a size of its own gives a thousandth at the second); and the least part of what the middle third adds that the last one adds (a
 power of the depth: 0.585, an exponential of its root: 0.767)."""
+OUTRIGHT, KEPT = 10.0, 0.5
+"""What the last third adds, in logarithms, from which on no power of the depth does (it would be of degree 25), where it is so much of what the
+middle one adds, at least: what a block multiplies by goes with the direction of the state, which turns for long."""
 BURSTS = 1.5
 """How many times as much, in logarithms, each block multiplies a state of which a power is added than the block before (a square: twice)."""
 ADDED = 1.3
@@ -129,7 +132,8 @@ def multiplies(repeated: Sequence[Sequence[float | None]], period: int = 1) -> b
     steps = [(b - a) / period for a, b in pairwise(long[::period])]
     third = len(steps) // 3
     (middle, _), (late, error) = _mean(steps[-2 * third : -third]), _mean(steps[-third:])
-    return abs(one - other) <= SAME * max(one, other) and min(middle, late) > FELT and late > max(STEADY * middle, SURE * error)
+    least_late = KEPT * middle if third * period * late > OUTRIGHT else max(STEADY * middle, SURE * error)
+    return abs(one - other) <= SAME * max(one, other) and min(middle, late) > FELT and late > least_late
 
 
 def _bursts(sizes: Sequence[float | None]) -> bool:

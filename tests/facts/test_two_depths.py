@@ -93,6 +93,9 @@ def test_a_law_of_growth_is_one_at_both_depths(size: Callable[[int], float], law
         (lambda k, first: first * (1 + k), False),  # a velocity that is kept
         (lambda k, first: first * (2 - 0.99**k), False),  # a mean that comes near to the largest of some values
         (lambda k, first: first * math.exp(0.01 * math.sin(7 * k)), False),
+        (lambda k, first: first * math.exp(3 * k**0.7), True),  # too much for any power, though ever less
+        (lambda k, first: first * math.exp(6 * k**0.2), False),
+        (lambda k, first: first * (1 + k) ** 20, False),
     ],
 )
 def test_a_large_state_is_multiplied_by_the_same_factor_at_any_size(size: Callable[[int, float], float], law: bool) -> None:

@@ -17,7 +17,7 @@ from screen.structure.softmaxes import CALLS, shifted
 from screen.structure.streams.reader import Reader
 from screen.structure.types import Stream, Unknown
 
-LEAST, MOST = 4, 8
+LEAST, MOST = 3, 8
 """Blocks of a stream from which on some of them are repeated, and how many of them at most."""
 FEWEST = 12
 """States of a stream below which no law of growth is read off them."""

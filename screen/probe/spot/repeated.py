@@ -12,9 +12,9 @@ from screen.probe.budget.budget import load_of, seconds_of
 from screen.probe.measure.replay import Env, Tape
 from screen.probe.sizes import plain_number, rms
 
-FAR, LONG, SHORT = (1e6, 1e9), (96, 384), 24
-"""Sizes of a state beside which what has a size of its own is nothing; how many blocks are run from the first of them, at least and at most, and how
-many from the second one."""
+FAR, LONG, SHORT = (1e6, 1e9), (36, 384), (12, 24)
+"""Sizes of a state beside which what has a size of its own is nothing; how many blocks are run from the first of them, and from the second one, at
+least and at most."""
 Sizes = tuple[float | None, ...]
 
 
@@ -25,13 +25,15 @@ def repeated(tape: Tape, part: tuple[int, ...], states: Mapping[int, Any], leave
         return ()
     begin, *behind = part
     like, each = states[begin], seconds_of(load_of(tape.graph, behind[-1:], [begin])) / len(behind)
-    long = min(LONG[1], int(seconds / each) - SHORT)
+    all_ = int(seconds / each)
+    short = min(SHORT[1], max(all_ // 4, SHORT[0]))
+    long = min(LONG[1], all_ - short)
     if not isinstance(like, Tensor) or not (size := rms(like)) or long < LONG[0]:
         return ()
     once, again = tape.parted(tape.steps(behind[-1:], [begin])[0], [begin])
     try:
         still = tape.run(once, leaves)
-        return tuple(_sizes(tape, like * (far / size), part, again, still, blocks) for far, blocks in zip(FAR, (long, SHORT), strict=True))
+        return tuple(_sizes(tape, like * (far / size), part, again, still, blocks) for far, blocks in zip(FAR, (long, short), strict=True))
     except Exception:
         return ()
 
