@@ -17,6 +17,7 @@ from pydantic import JsonValue
 
 from screen.changes import Tried
 from screen.errors import ScreenError
+from screen.facts.blocks import blocks_of
 from screen.facts.record import Facts
 from screen.graph import BLOCK_DEPTH
 from screen.recipe import Recipe, Stated
@@ -179,9 +180,7 @@ def _target(facts: Facts | None, info: Info, request: Request) -> schema.Target:
     if info.block:
         depth, depth_from = (request.depth, request.depth_from) if request.depth else (BLOCK_DEPTH, "assumed")
     else:
-        streams = facts.streams if facts else ()
-        outer = [s.depth for s in streams if s.role != "inner"] or [s.depth for s in streams]
-        depth, depth_from = max(outer, default=None), "model"
+        depth, depth_from = blocks_of(facts) if facts else None, "model"
     return schema.Target(
         spec=request.spec,
         kind=info.kind,
