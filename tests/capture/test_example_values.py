@@ -38,6 +38,10 @@ FORMS = {
     "a function": "_IDS = torch.randint(0, 50, (2, 16))\ndef example_inputs():\n    return (_IDS,)",
     "through a function": "_IDS = torch.randint(0, 50, (2, 16))\ndef some():\n    return _IDS\nexample_inputs = (some(),)",
     "a lambda": "_IDS = torch.randint(0, 50, (2, 16))\nexample_inputs = {'Words': lambda: (_IDS,)}",
+    "updated": "_IDS = torch.randint(0, 50, (2, 16))\nexample_inputs = {'Others': (_IDS,)}\nexample_inputs.update(Words=(_IDS,))",
+    "an item": "_IDS = torch.randint(0, 50, (2, 16))\nexample_inputs = {}\nexample_inputs['Words'] = (_IDS,)",
+    "in a loop": "example_inputs = {}\nfor name in ('Words', 'Others'):\n    example_inputs[name] = (torch.randint(0, 50, (2, 16)),)",
+    "seeded behind it": "_G = torch.Generator()\n_G.manual_seed(5)\n_IDS = torch.randint(0, 50, (2, 16), generator=_G)\nexample_inputs = (_IDS,)",
     "a list": "_PARTS = [torch.randint(0, 50, (1, 16)) for _ in range(2)]\nexample_inputs = lambda: (torch.cat(_PARTS),)",
 }
 

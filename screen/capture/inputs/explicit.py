@@ -190,10 +190,16 @@ def _read_by(statements: list[ast.stmt], name: str) -> set[str]:
 
 
 def _assigned(statement: ast.stmt) -> set[str]:
-    """The names that it gives a value, or whose value it changes."""
+    """The names that it gives a value, or whose value it changes (`inputs["x"] = …`, `inputs.update(…)`); of a loop or a condition that fills
+    `example_inputs` those that stand in it."""
     if isinstance(statement, ast.FunctionDef):
         return {statement.name}
-    one = [statement.target] if isinstance(statement, ast.AnnAssign | ast.AugAssign) else []
+    if isinstance(statement, ast.For | ast.If | ast.With):
+        inside = set[str]().union(*map(_assigned, (*statement.body, *getattr(statement, "orelse", ()))))
+        return inside if INPUTS in inside else set()
+    one: list[ast.expr] = [statement.target] if isinstance(statement, ast.AnnAssign | ast.AugAssign) else []
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and isinstance(statement.value.func, ast.Attribute):
+        one = [statement.value.func.value]
     targets = statement.targets if isinstance(statement, ast.Assign) else one
     return {n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)}
 
