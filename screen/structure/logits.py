@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from screen.graph import Graph, Node, Ref
 from screen.ops import CLASSES
+from screen.structure.initial.values import LITERALS, start_of
 from screen.structure.reach import onward
 
 FUSED = ("scaled_dot_product_attention", "flex_attention")
@@ -93,7 +94,8 @@ def added(graph: Graph, softmax: int) -> tuple[int, ...]:
 def hides(graph: Graph, index: int) -> bool:
     """Whether a value is made as a mask: of zeros, and of numbers that hide a key."""
     node = graph.nodes[index]
-    numbers = [float(a) for a in node.args if isinstance(a, int | float) and not isinstance(a, bool)]
+    given = [start_of(graph, a.node) if isinstance(a, Ref) and graph.nodes[a.node].op in LITERALS else a for a in node.args]
+    numbers = [float(a) for a in given if isinstance(a, int | float) and not isinstance(a, bool)]
     low = any(n <= HIDDEN for n in numbers)
     match node.op:
         case "triu" | "tril":

@@ -28,6 +28,15 @@ class Written(Turned):
         return y
 
 
+class WrittenElsewhere(Turned):
+    """Another value is written to, and has no part in it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = (2.0 * x).add_(1.0)
+        out: Tensor = torch.ops.aten.view.default(y.sin().transpose(1, 2), [2, 12])
+        return out
+
+
 def _again(model: nn.Module) -> Tensor:
     """Of a value with another order in memory than the one that was traced."""
     found = traced(on_meta(model), (torch.empty(2, 4, 3, device="meta").transpose(1, 2),), {})
@@ -41,6 +50,11 @@ def _again(model: nn.Module) -> Tensor:
 def test_a_view_of_a_value_that_was_given() -> None:
     x = torch.arange(24.0, dtype=torch.float64).view(2, 3, 4)
     assert torch.equal(_again(Turned()), x.transpose(1, 2).reshape(2, 12))
+
+
+def test_a_view_where_another_value_is_written_to() -> None:
+    x = torch.arange(24.0, dtype=torch.float64).view(2, 3, 4)
+    assert torch.equal(_again(WrittenElsewhere()), (2 * x + 1).sin().transpose(1, 2).reshape(2, 12))
 
 
 def test_nothing_is_copied_that_is_written_to() -> None:

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from screen.capture.trace.tracer import Trace
 from screen.graph import Guess
+from screen.ops import CLASSES
 from screen.probe.measure.kernels import called
 
 FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
@@ -154,16 +155,32 @@ class Tape:
         try:
             made = called(node.target, args, kwargs)
         except RuntimeError:
-            if name.partition(".")[0] not in _VIEWS or self._writes:
+            if name.partition(".")[0] not in _VIEWS or self._root(index) in self._written:
                 raise
             made = args[0].reshape(*args[1:], **kwargs)  # a value that was given has strides of its own
         return made if node.all_input_nodes else self.cast(made)  # a factory without a dtype has the default one
 
     @cached_property
-    def _writes(self) -> bool:
-        """Whether some call writes in place, so that a view and a copy are two things."""
-        targets = [node.target for node in self.nodes if node.op not in ("placeholder", "get_attr")]
-        return any(_is_write(target if isinstance(target, str) else getattr(target, "__name__", ""), target) for target in targets)
+    def _written(self) -> frozenset[int]:
+        """What calls in place write to, by the value whose memory it is: a view of it and a copy are two things."""
+        found = set[int]()
+        for index, node in enumerate(self.nodes):
+            target = node.target
+            if node.op in ("placeholder", "get_attr") or not self._reads[index]:
+                continue
+            if _is_write(target if isinstance(target, str) else getattr(target, "__name__", ""), target):
+                found.add(self._root(self._reads[index][0]))
+        return frozenset(found)
+
+    def _root(self, index: int) -> int:
+        """The value in whose memory another one may be: past views and parts of it, and what was written to it."""
+        while self._reads[index]:
+            node = self.nodes[index]
+            target = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+            if CLASSES.get(self.graph.nodes[index].op) not in ("view", "part") and not _is_write(target, node.target):
+                break
+            index = self._reads[index][0]
+        return index
 
     def values(self, argument: Any, env: Env) -> Any:
         """An argument, with the values of the nodes in it."""

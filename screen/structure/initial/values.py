@@ -19,7 +19,8 @@ _ROOTS: dict[str, Callable[[float], float]] = {"sqrt": math.sqrt, "rsqrt": lambd
 
 _KNOWN = frozenset({*OPS, *_OPERATORS, *_ROOTS, "clamp", "alias", "softmax"})
 _KEEPS = frozenset({"to", "float", "type", "contiguous", "clone", "alias", "detach", "type_as"})
-LITERALS = frozenset({"tensor", "scalar_tensor", "as_tensor"})
+LITERALS = {"tensor": 0, "scalar_tensor": 0, "as_tensor": 0, "new_tensor": 1}
+"""Tensors of a number -> where it stands, if not by its name."""
 FILLED = {"full": 1, "full_like": 1, "new_full": 2}
 """Factories of one number -> where it stands, if not by its name."""
 
@@ -92,7 +93,8 @@ def _number(graph: Graph, node: Node, found: dict[int, Start]) -> float | None:
         place = FILLED[node.op]
         return number(node.args[place] if len(node.args) > place else node.kwarg("fill_value"))
     if node.op in LITERALS:
-        value = node.args[0] if node.args else node.kwarg("data")
+        place = LITERALS[node.op]
+        value = node.args[place] if len(node.args) > place else node.kwarg("data")
         return float(value) if isinstance(value, int | float) else None
     if CLASSES.get(node.op) in CARRIES or node.op == "alias":
         carried = found[node.inputs[0]] if len(set(node.inputs)) == 1 else None

@@ -9,6 +9,7 @@ from screen.calculi.bounds.rules.view import resized
 from screen.calculi.bounds.value import Value, constant
 from screen.graph import Node
 from screen.structure.dataflow import number
+from screen.structure.initial.values import LITERALS
 
 
 @row("zeros zeros_like new_zeros zero")
@@ -38,10 +39,10 @@ def full(walk: Walk, node: Node) -> Value:
     return constant(node.shape or (), given[-1], given[-1])
 
 
-@row("scalar_tensor tensor as_tensor")
+@row("scalar_tensor tensor as_tensor new_tensor")
 def scalar(walk: Walk, node: Node) -> Value:
     """A number as a tensor."""
-    value = number(walk.flow.operand(node, 0, "data", "s"))
+    value = number(walk.flow.operand(node, LITERALS[node.op], "data", "s"))
     if value is None or node.shape not in ((), (1,)):
         raise NotUnderstood("a number that is not known")
     return constant(node.shape, value, value)
