@@ -20,6 +20,7 @@ import math
 from screen.facts.advice import norm_of
 from screen.facts.queries import (
     EXPLOSIVE, FEW, basis_of, branches, growth_of, is_held, is_short, multiplies_large_states, nothing_grows, number_of, start_by_layer,
+    starts_asleep,
 )  # fmt: skip
 from screen.facts.self_division import divides
 from screen.facts.weight_gains import start_product
@@ -130,6 +131,7 @@ def _seen(facts: Facts, stream: Stream, site: Site, untold: str) -> Outcome | No
     if not multiplies_large_states(facts, stream) or not isinstance(grown, float) or grown > EXPLOSIVE:
         return None
     start = f"over its {facts.depth(stream)} blocks at its start it grows {grown:.3g} times, and a large state by the same factor again and again"
+    start += ", with draws for weights that start at zero" if starts_asleep(facts, stream) else ""
     message = f"{untold}; {start}."
     return Outcome("conditional", message, site, "measured", condition="small-gain")
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from screen.facts.advice import steadier, unnormed
 from screen.facts.queries import (
     MODEST, gain_of, growth_of, is_input_bounded, is_output_bounded, measured_gain, multiplies_large_states, normed_total, number_of,
-    reads_grown_state, so_many_times, unproven,
+    reads_grown_state, so_many_times, starts_asleep, unproven,
 )  # fmt: skip
 from screen.rule import Example, Facts, Number, Outcome, Result, Rule, Stream, Sublayer, Unknown, at, blame, or_not_applicable, scaled
 from screen.theorems.in_words import growth, growth_of_kan, growth_of_kan_pre
@@ -163,7 +163,8 @@ def _measured(facts: Facts, stream: Stream) -> Outcome:
     blocks = f"{facts.depth(stream)} blocks at its start"
     site = at(stream, None, stream.kinds[0].sublayers[0])
     if multiplies_large_states(facts, stream):
-        message = f"`{stream.name}` grows {grown} over {blocks}, and its branches grow with it: once it is large, blocks that follow each "
+        asleep = "with draws for weights that start at zero, and once it is large," if starts_asleep(facts, stream) else "once it is large,"
+        message = f"`{stream.name}` grows {grown} over {blocks}, and its branches grow with it: {asleep} blocks that follow each "
         message += "other again and again make it larger by the same factor every time, and its growth is exponential."
         harmless = isinstance(ratio, float) and ratio <= EXPONENTIAL
         return Outcome("conditional" if harmless else "violated", message, site, "measured", condition="small-gain", remedy=_steadied(facts, stream))

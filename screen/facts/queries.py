@@ -8,7 +8,7 @@ from typing import Literal
 from screen.calculi.bounds.expr import Expr
 from screen.calculi.bounds.softmax import Beside, SoftmaxBound
 from screen.calculi.meanfield.far import Far
-from screen.facts.claims.claim import FROM_LARGE_STATES, LARGEST, Claim, ClaimKind, Weights
+from screen.facts.claims.claim import AWAKE, FROM_LARGE_STATES, LARGEST, Claim, ClaimKind, Weights
 from screen.calculi.bounds.boundedness import survives
 from screen.facts.claims.derive import has_no_scale, is_held, rests_on_once, weighing
 from screen.facts.claims.gradients import FLAT
@@ -115,7 +115,13 @@ def growth_of(facts: Facts, stream: Stream, weights: Weights) -> str | Unknown:
 def multiplies_large_states(facts: Facts, stream: Stream) -> bool:
     """Whether its growth is exponential since blocks were seen to multiply a state that is large; at the start that may not show."""
     claim = facts.claims.of("growth", "fixed", stream.name)
-    return claim.measured is not None and claim.measured.value == FROM_LARGE_STATES
+    return claim.measured is not None and claim.measured.value in (FROM_LARGE_STATES, AWAKE)
+
+
+def starts_asleep(facts: Facts, stream: Stream) -> bool:
+    """Whether that was seen with draws for weights that start at zero."""
+    claim = facts.claims.of("growth", "fixed", stream.name)
+    return claim.measured is not None and claim.measured.value == AWAKE
 
 
 def number_of(facts: Facts, stream: Stream, claim: ClaimKind) -> float | Unknown:
@@ -446,6 +452,7 @@ __all__ = [
     "is_scale_free", "is_sum_normed", "is_totalled", "is_unit", "keeps_slope", "measured_gain", "mixes_copies", "multiplies_large_states",
     "normed_total",
     "norms_behind", "nothing_grows", "number_of", "only_beside_grows", "program_doubt", "reader_of", "reads_grown_state", "shares_weights",
-    "so_many_times", "start_by_layer", "starts_at_zero", "state_is_bounded", "streams_in_sequence", "twins", "unbounded_softmax", "unproven",
+    "so_many_times", "starts_asleep", "start_by_layer", "starts_at_zero", "state_is_bounded", "streams_in_sequence", "twins",
+    "unbounded_softmax", "unproven",
     "untold_factor", "where",
 ]  # fmt: skip

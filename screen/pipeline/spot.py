@@ -10,7 +10,7 @@ from itertools import islice
 
 from screen.calculi.bounds.boundedness import survives
 from screen.child.protocol import Request
-from screen.facts.claims.claim import FROM_LARGE_STATES, LARGEST, Claim, Claims, Measured, linked, numbered
+from screen.facts.claims.claim import AWAKE, FROM_LARGE_STATES, LARGEST, Claim, Claims, Measured, linked, numbered
 from screen.facts.claims.derive import is_held, rests_on_once, rising
 from screen.facts.claims.gradients import FLAT, size_later
 from screen.facts.claims.multiplied import multiplied_by_weights
@@ -327,11 +327,16 @@ def _of_growth(facts: Facts, claim: Claim, found: FoundStream, deeper: str | Non
             return replace(claim, reason=why.reason, node=place_of(facts.graph, why.nodes[0]), nodes=why.nodes)
         if claim.weights == "fixed" and two_depths.multiplies(found.repeated, found.period):
             return replace(claim, status="measured", value="exponential", measured=Measured(FROM_LARGE_STATES, None))
-        if claim.weights == "fixed" and (carried_law := _carried_law(stream, found)) is not None:
+        if claim.weights == "fixed" and two_depths.multiplies(found.awake, found.period):
+            return replace(claim, status="measured", value="exponential", measured=Measured(AWAKE, None))
+        grows = _has_growing(facts, stream)  # where such a branch adds little at the start, or nothing, the stream does not show it there
+        carried_law = _carried_law(stream, found)
+        if claim.weights == "fixed" and carried_law is not None and not (grows and carried_law in ("bounded", "linear")):
             return replace(claim, status="measured", value=carried_law, measured=Measured(ratio, None))
         if claim.weights == "fixed" and deeper == "exponential":
             return replace(claim, status="measured", value=deeper, measured=Measured(ratio, None))
-        carried = (deeper == "linear" and found.gain is not None and found.gain <= 1 + NEAR_GAIN) or _is_carried(facts, stream, found)
+        kept = deeper == "linear" and found.gain is not None and found.gain <= 1 + NEAR_GAIN and not grows
+        carried = kept or _is_carried(facts, stream, found)
         if claim.weights == "fixed" and carried and _is_steady(claim, found) and not _gathers(facts, stream, found):
             return replace(claim, status="measured", value="linear", measured=Measured(ratio, None))
         return claim
@@ -359,7 +364,7 @@ def _of_growth(facts: Facts, claim: Claim, found: FoundStream, deeper: str | Non
 def _is_carried(facts: Facts, stream: Stream, found: FoundStream) -> bool:
     """Whether what branches add is carried on as it is, by proof or as far as the linear part shows, and no branch is known to grow with it."""
     operator = facts.operator(stream)
-    if isinstance(operator, Unknown) or any(is_held(facts, stream, s) is False for k in stream.kinds for s in k.sublayers):
+    if isinstance(operator, Unknown) or _has_growing(facts, stream):
         return False
     if len(stream.kinds) > 1 and rising(facts, stream) is not None:
         return False
@@ -367,6 +372,11 @@ def _is_carried(facts: Facts, stream: Stream, found: FoundStream) -> bool:
         return found.is_linear is True or (found.is_linear is None and _is_proved(facts, stream))
     alone = operator.is_chain or operator.lost is not None
     return len(stream.kinds) == 1 and alone and found.gain is not None and found.gain <= 1 + NEAR_GAIN
+
+
+def _has_growing(facts: Facts, stream: Stream) -> bool:
+    """Whether a branch is shown to grow with the stream."""
+    return any(is_held(facts, stream, s) is False for k in stream.kinds for s in k.sublayers)
 
 
 def _is_proved(facts: Facts, stream: Stream) -> bool:

@@ -96,6 +96,34 @@ class Velocity(Block):
         return torch.cat((x + v, v), 1)
 
 
+class Thin(nn.Module):
+    """A thin update whose second map starts at zero, of the raw stream beside a net of its norm. x: [2, 8, 24]."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.map = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.down, self.up = nn.Linear(WIDTH, 4, bias=False), nn.Linear(4, WIDTH, bias=False)
+        nn.init.zeros_(self.up.weight)
+
+    def read(self, x: Tensor) -> Tensor:
+        return x
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.map(self.norm(x)) + self.up(self.down(self.read(x)))  # type: ignore[no-any-return]
+
+
+class ThinOfNorm(Thin):
+    def read(self, x: Tensor) -> Tensor:
+        return self.norm(x)  # type: ignore[no-any-return]
+
+
+class ThinOfBefore(Thin):
+    """Reads the tokens before alone: a power of the depth, of any weights."""
+
+    def read(self, x: Tensor) -> Tensor:
+        return F.pad(x, (0, 0, 1, -1))
+
+
 def growth(target: object, **given: object) -> str | None:
     claims = screen.check(target, **given).claims  # type: ignore[arg-type]
     (claim,) = [c for c in claims if c.claim == "growth" and c.weights == "fixed"]
@@ -110,6 +138,17 @@ def test_a_whole_model_is_repeated_between_its_ends(model: type[Words], law: str
 @pytest.mark.parametrize(("block", "law"), [(Block, "exponential"), (Shifted, None), (Velocity, None)])
 def test_a_power_of_the_depth_is_no_exponential(block: type[Block], law: str | None) -> None:
     assert growth(block(), example_inputs=torch.randn(2, 8, WIDTH), depth=24) == law
+
+
+@pytest.mark.parametrize(("block", "law"), [(Thin, "exponential"), (ThinOfNorm, "linear"), (ThinOfBefore, None)])
+def test_a_branch_that_starts_at_zero_is_woken(block: type[Thin], law: str | None) -> None:
+    """Told to be linear, as its start is; weights that have been trained make it grow."""
+    assert growth(block(), example_inputs=torch.randn(2, 8, WIDTH), depth=24) == law
+
+
+def test_a_page_says_that_weights_were_drawn() -> None:
+    text = screen.check(Thin(), example_inputs=torch.randn(2, 8, WIDTH), depth=24).to_text()
+    assert "with draws for weights that start at zero" in " ".join(text.split())
 
 
 class Leaps(nn.Module):
@@ -134,6 +173,6 @@ def test_blocks_that_read_more_of_those_before_are_not_repeated() -> None:
 def test_a_repetition_begins_with_what_it_reads_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its states fall by a half and more in every block; with zeros that were written to they were 7,000 behind 24 blocks, from a million."""
     seen: list[list[list[float]]] = []
-    monkeypatch.setattr(two_depths, "multiplies", lambda runs, period: seen.append(runs) or False)
+    monkeypatch.setattr(two_depths, "multiplies", lambda runs, period: bool(runs and seen.append(runs)))
     growth(Collected(), example_inputs=torch.randn(2, 8, WIDTH), depth=24)
     assert seen and all(runs[0][24] < 10 for runs in seen)

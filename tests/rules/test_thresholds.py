@@ -16,6 +16,7 @@ from screen.calculi.bounds.expr import num
 from screen.calculi.degrees import _walked
 from screen.calculi.meanfield import Start
 from screen.calculi.meanfield.far import Far
+from screen.facts.claims import gradients
 from screen.facts.claims.claim import ClaimKind
 from screen.facts.claims.derive import output_bounded, rising, stands_once
 from screen.facts.claims.gradients import _may_be_made, gradient_law, size_later
@@ -263,6 +264,32 @@ def grown_law(grown: float) -> object:
     return "unknown" if isinstance(found, Unknown) else found
 
 
+def untold(gain: float, growth: str, carried: Literal["constant", "exponential"], product: float = 1.0) -> object:
+    """Of a stream without a recursion, whose branches start at such a product of their gains."""
+    facts, size = h.pre(), Range(gain, gain)
+    operator = StreamOperator(0, (), size, size, (), carried, carried == "exponential", True, False, False)
+    changed = replace(facts, operators=(operator,))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gradients, "MODERATE", 1e9)
+        patch.setattr(gradients, "start_product", lambda facts, sublayer: product**2)
+        patch.setattr(gradients, "_is_by_width", lambda facts, sublayer: True)
+        found = gradients.law_of_gradients(changed, changed.streams[0], Unknown("no row"), growth)
+    return "unknown" if isinstance(found, Unknown) else found
+
+
+def law_of_untold(product: float) -> object:
+    return untold(1.0, "linear", "constant", product)
+
+
+def doubled(rate: float) -> object:
+    """Of one that is multiplied in each of its blocks."""
+    return untold(math.exp(rate * 12), "exponential", "exponential")
+
+
+def of_width(apart: float) -> object:
+    return gradients._of_width((1 - apart) * 48**-0.5, 16, 48)
+
+
 Row = tuple[str, Callable[[float], object], object, object]
 ROWS: tuple[Row, ...] = (
     ("facts.queries.MODEST", multiplied, "holds", "conditional"),
@@ -306,6 +333,8 @@ ROWS: tuple[Row, ...] = (
     ("facts.claims.gradients.HORIZON", lambda n: later(n) > 3.0, True, False),
     ("facts.claims.gradients.GROWN", grown_law, "power", "unknown"),
     ("facts.claims.gradients.FELT", law_of_untold, "unknown", "power"),
+    ("facts.claims.gradients.DOUBLING", doubled, "unknown", "exponential"),
+    ("facts.claims.gradients.NEAR", of_width, True, False),
     ("facts.claims.derive.USEFUL", bound_of, True, "unknown"),
     ("facts.claims.derive.STRAIGHT", risen, False, True),
     ("facts.claims.derive.SEVERAL", lambda n: alone(math.floor(n)), False, True),
@@ -353,7 +382,9 @@ NUMBERS: dict[str, float] = {
     "facts.claims.gradients.SLOPING": 0.3,
     "facts.claims.gradients.HORIZON": 1000,
     "facts.claims.gradients.GROWN": 30,
-    "facts.claims.gradients.FELT": 0.3,
+    "facts.claims.gradients.FELT": 0.15,
+    "facts.claims.gradients.DOUBLING": 0.4,
+    "facts.claims.gradients.NEAR": 0.03,
     "facts.claims.derive.USEFUL": 1000,
     "facts.claims.derive.STRAIGHT": 1.3,
     "facts.claims.derive.SEVERAL": 6,

@@ -88,6 +88,7 @@ class Claim:
 LARGEST = math.exp(690.0)
 """The largest ratio that is told: of one that leaves the range of floats it is."""
 FROM_LARGE_STATES = "in blocks that are repeated, from much larger states"
+AWAKE = f"{FROM_LARGE_STATES}, with draws for weights that start at zero"
 """What a growth was measured by that does not show itself at the start: blocks multiply a state that is large."""
 
 
@@ -162,4 +163,6 @@ def numbered(claims: Iterable[Claim]) -> tuple[Claim, ...]:
     return tuple(replace(c, id=f"c{n}") for n, c in enumerate(claims, 1))
 
 
-__all__ = ["FROM_LARGE_STATES", "LARGEST", "Claim", "ClaimKind", "Claims", "Measured", "Status", "Value", "Weights", "linked", "numbered", "said"]
+__all__ = [
+    "AWAKE", "FROM_LARGE_STATES", "LARGEST", "Claim", "ClaimKind", "Claims", "Measured", "Status", "Value", "Weights", "linked", "numbered", "said",
+]  # fmt: skip

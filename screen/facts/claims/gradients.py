@@ -13,7 +13,8 @@ from screen.facts.operator import StreamOperator
 from screen.facts.operator.polynomial import Range
 from screen.facts.record import Facts
 from screen.facts.weight_gains import start_product
-from screen.structure.initial.laws import deviations, fans
+from screen.structure.initial.laws import deviation, deviations, fans
+from screen.structure.initial.zeros import Zeros
 from screen.structure.types import Stream, Sublayer, Unknown
 
 FEWEST = 8
@@ -31,15 +32,19 @@ MODERATE, EVEN = 4.2, 1e-6
 and down to which they are nothing."""
 ORDINARY = 1e3
 """First-over-last gradient ratio beyond which, or below whose inverse, the law is no power whatever its fit says."""
-FELT = 0.3
-"""Product of the gains of a branch at the start from which on it moves its stream enough for a power of the depth to be seen (both maps by torch's
-default: 1/3; normal of 0.02 and 64 features: 0.03)."""
+FELT = 0.15
+"""Product of the gains of a branch at the start from which on it moves its stream enough for a power of the depth to be seen (maps by torch's
+default: 1/3 of a net, 0.2 of a gated one; normal of 0.02 and 64 features: 0.03)."""
+NEAR = 0.03
+"""Relative difference up to which a deviation is that of a law, as it is measured of a live module."""
+DOUBLING = 0.4
+"""Logarithm of a factor in each block from which on it is not made for the depth: 1.5 (1 + 2/N of six blocks and more is less)."""
 
 
 def law_of_gradients(facts: Facts, stream: Stream, found: Recursion | Unknown, growth: str | Unknown) -> str | Unknown:
     """The law of one stream: of branches that grow with it a large growth is no law of a few blocks yet. `growth`: of its size, at fixed weights."""
     if isinstance(found, Unknown):
-        return "power" if growth == "linear" and _adds_and_fades(facts, stream) else found
+        return _by_structure(facts, stream, growth) or found
     subs = [s for k in stream.kinds for s in k.sublayers]
     free = [a for s in subs if not isinstance(a := facts.analysis(s), Unknown) and a.degrees.stream == 0.0]
     law = gradient_law(found)
@@ -70,27 +75,40 @@ def law_of_gradients(facts: Facts, stream: Stream, found: Recursion | Unknown, g
     slope = 0.0 if isinstance(found.ratio_exponent, Unknown) else abs(found.ratio_exponent)
     if later <= FLAT or slope < LEVEL / 10:  # or no gradient comes by way of the branches
         return law
+    if all(_is_by_width(facts, s) and _is_independent(facts, s) for s in subs):
+        return "power"
     return Unknown(f"its {found.depth} blocks show little, the stream goes on growing, and its weights may be made for this depth")
 
 
-def _adds_and_fades(facts: Facts, stream: Stream) -> bool:
-    """Whether each block adds to the square of the stream, and of gradients on their way back a part in proportion to its share of it: the identity
-    path has gain 1, what branches read are norms of states, of one size however large these are, and what they add comes out of random matrices.
-    E‖g_l‖² = (1 + c/‖x_l‖²)·E‖g_(l+1)‖², ‖x_l‖² = ‖x_0‖² + s·l: a power of the depth, c/s, whatever is between the norm and the last matrix."""
+def _by_structure(facts: Facts, stream: Stream, growth: str | Unknown) -> str | None:
+    """What holds whatever stands between the norms that branches read and their last matrices: what they read is of one size however large the
+    stream is, and what they add comes out of random matrices.
+
+    With gain 1 each block adds to the square of the stream, and of gradients on their way back a part in proportion to its share of it:
+    E‖g_l‖² = (1 + c/‖x_l‖²)·E‖g_(l+1)‖², ‖x_l‖² = ‖x_0‖² + s·l, a power of the depth, c/s. A stream that is multiplied in each block multiplies
+    gradients as often."""
     operator, subs = facts.operator(stream), [s for k in stream.kinds for s in k.sublayers]
-    if not isinstance(operator, StreamOperator) or operator.carried != "constant" or operator.breaks or operator.clean is not True:
-        return False
-    as_it_is = isinstance(operator.start, Range) and operator.start.number is not None and abs(operator.start.number - 1.0) < EVEN
-    return as_it_is and bool(subs) and all(_is_independent(facts, s) for s in subs) and not _is_for_depth(facts, subs, facts.depth(stream))
+    if not isinstance(operator, StreamOperator) or operator.breaks or operator.clean is not True or not isinstance(operator.start, Range):
+        return None
+    gain, depth = operator.start.number, facts.depth(stream)
+    if gain is None or gain <= 0 or not subs or not all(_is_independent(facts, s) for s in subs):
+        return None
+    if growth == "exponential" and operator.carried == "exponential" and operator.grows:
+        return "exponential" if math.log(gain) > min(MODERATE, DOUBLING * depth) else None
+    as_it_is = growth == "linear" and operator.carried == "constant" and abs(gain - 1.0) < EVEN
+    return "power" if as_it_is and all(_is_by_width(facts, s) for s in subs) and not _is_for_depth(facts, subs, depth) else None
 
 
 def _is_independent(facts: Facts, sublayer: Sublayer) -> bool:
-    """Whether a branch moves less as the stream grows, and its matrices start as draws that make what it adds neither small nor of one direction."""
+    """Whether a branch moves less as the stream grows, and its matrices start as draws that make what it adds neither small nor of one direction. A
+    norm at its end gives that a size of its own."""
     scale = sublayer.branch
-    if sublayer.multiplies_norm or is_renormalised(sublayer) or keeps_slope(facts, sublayer) or not sublayer.m.maps or sublayer.alpha.kind != "none":
+    if sublayer.multiplies_norm or is_renormalised(sublayer) or keeps_slope(facts, sublayer) or not sublayer.m.maps:
+        return False
+    if sublayer.alpha.kind not in ("none", "constant"):
         return False
     times = {"none": 1.0, "constant": abs(scale.value or 0.0), "data": 1.0}.get(scale.kind, 0.0)
-    product = start_product(facts, sublayer)
+    product = 1.0 if "B" in sublayer.positions and not Zeros(facts.graph).at_start(sublayer.output) else start_product(facts, sublayer)
     return isinstance(product, float) and math.sqrt(product) * times >= FELT
 
 
@@ -151,6 +169,22 @@ def size_later(rms: Sequence[float], blocks: int) -> float:
 def _is_for_depth(facts: Facts, subs: Sequence[Sublayer], depth: int) -> bool:
     """Whether every branch has a factor that is this depth to the power of −1/2 or −1, or starts as if it had: another depth has another."""
     return bool(subs) and all(_has_factor(s, depth) or _starts_smaller(facts, s, depth) for s in subs)
+
+
+def _is_by_width(facts: Facts, sublayer: Sublayer) -> bool:
+    """Whether the matrices of a branch's smallest product start by their own width alone, as torch has it, or a norm stands behind them; another
+    number may be made for a depth."""
+    analysis, graph = facts.analysis(sublayer), facts.graph
+    path = () if isinstance(analysis, Unknown) else analysis.degrees.orders.smallest_path
+    shapes = {name: fans(graph.parameters[name].shape or ()) for name in (p.partition("[")[0] for p in path)}
+    starts = (_of_width(deviation(graph.histories.get(name, ()), *sides), *sides) for name, sides in shapes.items())
+    return all(starts) if shapes else "B" in sublayer.positions
+
+
+def _of_width(start: float | Unknown, rows: int, columns: int) -> bool:
+    """Whether a deviation is that of torch's own layers, of Xavier, Kaiming or LeCun."""
+    laws = (1 / (3 * columns), 2 / (rows + columns), 2 / columns, 1 / columns)
+    return isinstance(start, float) and any(math.isclose(start, law**0.5, rel_tol=NEAR) for law in laws)
 
 
 def _has_factor(sublayer: Sublayer, depth: int) -> bool:

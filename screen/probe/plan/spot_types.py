@@ -202,6 +202,8 @@ class FoundStream:
     largest found ‖Rᵀg‖/‖g‖. Nothing where these are not linear in them, or where one of them grows with the stream."""
     repeated: tuple[tuple[float | None, ...], ...] = ()
     """Sizes of the states of some blocks that are repeated, from each of some states that are much larger than what has a size of its own."""
+    awake: tuple[tuple[float | None, ...], ...] = ()
+    """The same where free weights that are zero at the start are drawn; nothing where there are none."""
     period: int = 1
     """How many of them a repetition has."""
     repeats: bool = False

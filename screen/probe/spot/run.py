@@ -273,6 +273,15 @@ class Run:
         chosen = {i: v for i, v in leaves.items() if self.names.get(i) in free and isinstance(v, Tensor)}
         return {**leaves, **{i: v * HEAVY if bool(v.any()) else torch.full_like(v, HEAVY) for i, v in chosen.items()}}
 
+    def _awake(self, leaves: Env, stream: SpotStream) -> Env:
+        """The leaves with draws in the place of free weights that are zero: of a matrix by its fan-in, of others 1. Nothing where there are none."""
+        free, draws = {n for b in stream.branches for n in b.free}, torch.Generator().manual_seed(0)
+        drawn = {}
+        for i, v in leaves.items():
+            if self.names.get(i) in free and isinstance(v, Tensor) and not bool(v.any()):
+                drawn[i] = torch.randn(v.shape, generator=draws, dtype=v.dtype) * v.shape[-1] ** -0.5 if v.dim() > 1 else torch.ones_like(v)
+        return {**leaves, **drawn} if drawn else {}
+
     def _filled(self, leaves: Env, free: set[str], number: float) -> Env:
         """The leaves with one number in all entries of the free vectors."""
         chosen = {i: v for i, v in leaves.items() if self.names.get(i) in free and isinstance(v, Tensor) and v.dim() == 1}
@@ -371,6 +380,7 @@ class Run:
     def _stream(self, found: FoundStream, stream: SpotStream, runs: Mapping[str, Look], leaves: Env, begin: Env) -> FoundStream:
         base = runs["base"]
         states = [base.values.get(n) for n in stream.states]
+        known, awake = dict(zip(stream.states, states, strict=True)), self._awake(leaves, stream)
         linear, gain = self._linear(stream, leaves, begin)
         lasting = None if linear is None or gain is None else lasts(linear, begin[stream.states[0]])
         moved = [self._moved(stream, runs[name], linear) for name in ("base", *(f"x{f:g}" for f in FACTORS))]
@@ -383,7 +393,8 @@ class Run:
             gain=gain,
             is_linear=None if linear is None else gain is not None,
             lasts=lasting,
-            repeated=repeated(self.tape, stream.part, dict(zip(stream.states, states, strict=True)), leaves, SECONDS),
+            repeated=repeated(self.tape, stream.part, known, leaves, SECONDS),
+            awake=repeated(self.tape, stream.part if awake else (), known, awake, SECONDS),
             period=max(len(stream.part) - 1, 1),
             repeats=self.plan.loop and lasting is not None and self._repeats(stream),
             branches=tuple(self._branch(stream, place, runs) for place in range(len(stream.branches))),
