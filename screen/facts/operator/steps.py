@@ -176,7 +176,9 @@ def _between(reader: Reader, before: int, after: int, still: frozenset[str] = fr
     """The bound of one state from another, and whether nothing but that one may make it large."""
     walk = Walk(BlockMap(reader.chains, reader.chain, frozenset({before}), -1, before, after))
     value = walk.one(after)
-    bound = value.mag if isinstance(value.mag, Unknown) else value.norm(walk.feature_axis(after))
+    alike = walk.graph.nodes[before].shape == walk.graph.nodes[after].shape
+    axis = walk.feature_axis(before if alike else after)  # what reads a state tells its features, and nothing need read the last one
+    bound = value.mag if isinstance(value.mag, Unknown) else value.norm(axis)
     if isinstance(bound, Unknown):
         return StateBound(bound, bound, None), True
     top = bound.log({name: math.inf if name in INPUTS - still else 1.0 for name in bound.symbols()})
