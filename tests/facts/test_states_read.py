@@ -77,6 +77,29 @@ class Turned(nn.Module):
         return x + 0.5 * way * (way * x).sum(-1, keepdim=True)
 
 
+class Forecasts(nn.Module):
+    """Each net reads what is left of the past, takes a part off it and adds another one to a forecast: both are sums of what grows."""
+
+    normed = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.start = nn.LayerNorm(D), nn.Parameter(torch.zeros(8))
+        self.first = nn.ModuleList(nn.Linear(D, 48) for _ in range(6))
+        self.last = nn.ModuleList(nn.Linear(48, D + 8, bias=False) for _ in range(6))
+
+    def forward(self, x: Tensor) -> Tensor:
+        ahead = self.start.expand(*x.shape[:-1], -1)
+        for first, last in zip(self.first, self.last, strict=True):
+            both = last(F.relu(first(self.norm(x) if self.normed else x)))
+            x, ahead = x - both[..., :D], ahead + both[..., D:]
+        return ahead
+
+
+class ForecastsNormed(Forecasts):
+    normed = True
+
+
 def report(name: str, depth: int | None = None) -> Report:
     return screen.check(f"{__file__}::{name}", depth=depth, isolate=False)
 
@@ -94,6 +117,13 @@ def test_what_is_made_of_the_first_state_does_not_grow_with_the_stream() -> None
     found = report("Again")
     assert next(c.value for c in found.claims if c.claim == "growth" and c.weights == "fixed") == "linear"
     assert not any("grows with the stream" in m for m in messages(found, "R201"))
+
+
+@pytest.mark.parametrize(("name", "law"), [("Forecasts", None), ("ForecastsNormed", "linear")])
+def test_a_sum_of_what_another_stream_makes_is_no_larger_than_that_allows(name: str, law: str | None) -> None:
+    """Its branches read none of its own states: told to be linear, and measured to be 29 times as large behind 24 blocks as behind six."""
+    found = {c.stream: c.value for c in report(name).claims if c.claim == "growth" and c.weights == "fixed" and c.status != "unknown"}
+    assert len(report(name).streams) == 2 and all(v == law or (law is None and v == "exponential") for v in found.values())
 
 
 def test_a_branch_that_no_weight_scales_is_not_unbounded_in_its_weights() -> None:

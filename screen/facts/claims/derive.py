@@ -169,10 +169,11 @@ def stands_once(stream: Stream, kind: Kind) -> bool:
 
 
 def _adds_no_more(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> bool:
-    """Whether a branch adds something of finite size, once, or made of the first state alone: how large that is does not depend on the depth."""
+    """Whether a branch adds something of finite size, once, or made of the first state alone: how large that is does not depend on the depth, unless
+    it reads another stream, which may grow."""
     bounds = _bounds(facts, sublayer)
     finite = not isinstance(bounds, Unknown) and isinstance(bounds.magnitude, Expr)
-    return finite and (stands_once(stream, kind) or not reads_grown_state(facts, stream, kind, sublayer))
+    return finite and stream.name not in facts.growing and (stands_once(stream, kind) or not reads_grown_state(facts, stream, kind, sublayer))
 
 
 def rests_on_once(facts: Facts, stream: Stream) -> bool:
