@@ -176,9 +176,10 @@ def _is_by_width(facts: Facts, sublayer: Sublayer) -> bool:
     number may be made for a depth."""
     analysis, graph = facts.analysis(sublayer), facts.graph
     path = () if isinstance(analysis, Unknown) else analysis.degrees.orders.smallest_path
-    shapes = {name: fans(graph.parameters[name].shape or ()) for name in (p.partition("[")[0] for p in path)}
-    starts = (_of_width(deviation(graph.histories.get(name, ()), *sides), *sides) for name, sides in shapes.items())
-    return all(starts) if shapes else "B" in sublayer.positions
+    names = [p.partition("[")[0] for p in path]
+    sides = {name: fans(node.shape or ()) for name in names if (node := graph.parameters.get(name)) is not None}
+    starts = (_of_width(deviation(graph.histories.get(name, ()), *two), *two) for name, two in sides.items())
+    return all(starts) and len(sides) == len(set(names)) if names else "B" in sublayer.positions
 
 
 def _of_width(start: float | Unknown, rows: int, columns: int) -> bool:
