@@ -126,6 +126,11 @@ def test_a_sum_of_what_another_stream_makes_is_no_larger_than_that_allows(name: 
     assert len(report(name).streams) == 2 and all(v == law or (law is None and v == "exponential") for v in found.values())
 
 
+def test_no_power_of_the_depth_comes_back_to_a_sum_by_branches_that_do_not_read_it() -> None:
+    told = {c.stream: c.value for c in report("ForecastsNormed").claims if c.claim == "gradient_law" and c.status != "unknown"}
+    assert "stream2" not in told
+
+
 def test_a_branch_that_no_weight_scales_is_not_unbounded_in_its_weights() -> None:
     found = report("Turned", 12)
     assert messages(found, "R201") and not any("in its weights" in m for m in messages(found, "R201"))

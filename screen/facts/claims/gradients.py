@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from screen.calculi.meanfield import Recursion
 from screen.calculi.meanfield.far import Far
 from screen.facts.claims.slopes import is_renormalised, keeps_slope
+from screen.facts.claims.states_read import reads_grown_state
 from screen.facts.operator import StreamOperator
 from screen.facts.operator.polynomial import Range
 from screen.facts.record import Facts
@@ -91,7 +92,8 @@ def _by_structure(facts: Facts, stream: Stream, growth: str | Unknown) -> str | 
     if not isinstance(operator, StreamOperator) or operator.breaks or operator.clean is not True or not isinstance(operator.start, Range):
         return None
     gain, depth = operator.start.number, facts.depth(stream)
-    if gain is None or gain <= 0 or not subs or not all(_is_independent(facts, s) for s in subs):
+    reads = any(reads_grown_state(facts, stream, k, s) for k in stream.kinds for s in k.sublayers)  # else nothing comes back by way of its branches
+    if gain is None or gain <= 0 or not reads or not all(_is_independent(facts, s) for s in subs):
         return None
     if growth == "exponential" and operator.carried == "exponential" and operator.grows:
         return "exponential" if math.log(gain) > min(MODERATE, DOUBLING * depth) else None
