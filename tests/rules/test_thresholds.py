@@ -214,8 +214,8 @@ def risen(more: float, blocks: int = 8) -> bool:
     return rising(made, made.streams[0]) is not None
 
 
-def sequence(*highs: float) -> str:
-    found = _of_sequence(highs)
+def sequence(*highs: float, branches: int | None = None) -> str:
+    found = _of_sequence(highs, branches)
     return "unknown" if isinstance(found, Unknown) else found
 
 
@@ -339,6 +339,7 @@ ROWS: tuple[Row, ...] = (
     ("facts.claims.derive.STRAIGHT", risen, False, True),
     ("facts.claims.derive.SEVERAL", lambda n: alone(math.floor(n)), False, True),
     ("facts.claims.gradients.FEWEST", lambda n: risen(3.0, 2 * round(n / 2) if n > 7.9 else 6), False, True),
+    ("facts.operator.recurrence.BLOCKS", lambda n: sequence(*[1.0] * math.floor(n), branches=24), "unknown", "constant"),
     ("facts.operator.recurrence.FEWEST", lambda n: sequence(*[1.0] * math.floor(n + 0.5)), "unknown", "constant"),
     ("facts.operator.recurrence.SETTLED", lambda s: quarters(1.0, 1.0, 1.0, s), "constant", "unknown"),
     ("facts.operator.recurrence.SETTLING", lambda s: ends(1, 8, 16, 32, 32 * 2**s), "constant", "polynomial"),
@@ -389,6 +390,7 @@ NUMBERS: dict[str, float] = {
     "facts.claims.derive.STRAIGHT": 1.3,
     "facts.claims.derive.SEVERAL": 6,
     "facts.claims.gradients.FEWEST": 8,
+    "facts.operator.recurrence.BLOCKS": 3,
     "facts.operator.recurrence.FEWEST": 12,
     "facts.operator.recurrence.SETTLED": 1.02,
     "facts.operator.recurrence.SETTLING": 0.6,

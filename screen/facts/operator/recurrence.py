@@ -30,6 +30,8 @@ from screen.structure.types import Unknown
 
 Law = Literal["decaying", "constant", "polynomial", "exponential"]
 """How what a branch adds is carried on, against the number of blocks behind it."""
+BLOCKS = 3
+"""Blocks below which a sequence has no second half of two parts."""
 FEWEST = 12
 """Blocks from which a law is read off a sequence that is no power of one number."""
 EVEN = 1e-6
@@ -532,6 +534,8 @@ def _of_sequence(highs: Sequence[float], branches: int | None = None) -> Law | U
     branches = len(highs) if branches is None else branches
     if branches < FEWEST:
         return Unknown(f"{branches} branches are too few to read a law off")
+    if len(highs) < BLOCKS:
+        return Unknown(f"{len(highs)} blocks are too few to read a law off")
     ends = [math.ceil(len(highs) * part / 8) for part in (1, 2, 4, 6, 8)]
     early, quarter, half, late, whole = (max(highs[:end]) for end in ends)
     rising = half > quarter * SETTLED  # in the second quarter
