@@ -380,7 +380,8 @@ class Run:
     def _stream(self, found: FoundStream, stream: SpotStream, runs: Mapping[str, Look], leaves: Env, begin: Env) -> FoundStream:
         base = runs["base"]
         states = [base.values.get(n) for n in stream.states]
-        known, awake = dict(zip(stream.states, states, strict=True)), self._awake(leaves, stream)
+        known, awake = dict(zip(stream.states, states, strict=True)), self._awake(leaves, stream) if stream.part else {}
+        seconds = SECONDS / 2 if awake else SECONDS
         linear, gain = self._linear(stream, leaves, begin)
         lasting = None if linear is None or gain is None else lasts(linear, begin[stream.states[0]])
         moved = [self._moved(stream, runs[name], linear) for name in ("base", *(f"x{f:g}" for f in FACTORS))]
@@ -393,8 +394,8 @@ class Run:
             gain=gain,
             is_linear=None if linear is None else gain is not None,
             lasts=lasting,
-            repeated=repeated(self.tape, stream.part, known, leaves, SECONDS),
-            awake=repeated(self.tape, stream.part if awake else (), known, awake, SECONDS),
+            repeated=repeated(self.tape, stream.part, known, leaves, seconds),
+            awake=repeated(self.tape, stream.part if awake else (), known, awake, seconds),
             period=max(len(stream.part) - 1, 1),
             repeats=self.plan.loop and lasting is not None and self._repeats(stream),
             branches=tuple(self._branch(stream, place, runs) for place in range(len(stream.branches))),
