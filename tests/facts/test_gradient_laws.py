@@ -178,7 +178,7 @@ def told(block: type[nn.Module], depth: int = DEPTH, spot: bool = True) -> tuple
 @pytest.mark.parametrize(
     ("block", "law", "channel"),
     [
-        (Mlp, None, "closed"),
+        (Mlp, "power", "closed"),
         (Hardly, "flat", "closed"),
         (MadeForDepth, "flat", "closed"),
         (Gpt, "flat", "closed"),
