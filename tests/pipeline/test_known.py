@@ -10,7 +10,8 @@ import pytest
 
 from screen.command.cli import main
 from screen.errors import UsageError
-from screen.pipeline.known import comments_of, read_baseline
+from screen.pipeline.known import Ignored, Known, comments_of, read_baseline
+from screen.report.annotation import Annotation
 from tests.shared import ROOT
 
 pytestmark = [pytest.mark.usefixtures("warm"), pytest.mark.by_the_day]
@@ -138,3 +139,14 @@ def test_a_comment_that_no_statement_follows_is_about_its_own_line(tmp_path: Pat
     Path("a.py").write_text("x = 1\n\n# screen: ignore[G1] -- at the end\n", encoding="utf-8")
     [comment], faults = comments_of(["a.py"])
     assert (list(comment.lines), comment.statement, faults) == ([3], "# screen: ignore[G1] -- at the end", [])
+
+
+def test_a_comment_is_about_its_own_file_its_lines_and_its_codes() -> None:
+    def found(file: str, line: int, code: str) -> Annotation:
+        return Annotation("error", code, "a-rule", "violated", "It is so.", "", file, line, "0" * 32)
+
+    known = Known(comments=[Ignored("model.py", 4, ("G1",), "a reason", range(4, 6))])
+    assert known.count == 0
+    told = [known.holds(found(*at)) for at in (("model.py", 5, "G103"), ("other.py", 5, "G103"), ("model.py", 6, "G103"), ("model.py", 5, "R101"))]
+    assert told == [True, False, False, False] and known.count == 1
+    assert Known(baseline=frozenset({"0" * 32})).holds(found("other.py", 5, "G103"))

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from screen.calculi.meanfield import Recursion
+from screen.calculi.meanfield import Recursion, Start
 from screen.recipe import Recipe
 from screen.rule import Example
 from screen.testing import facts_of
@@ -18,6 +18,7 @@ from screen.verdict.risk.channels import channel_risks, kappa, overall, quantiti
 from screen.verdict.risk.constants import EXPECTED, LARGEST, PRIORS, RISKY, TABLE, VALUES
 from screen.verdict.risk.limits import limits
 from screen.verdict.risk.setting import ITEMS, burst, moved, persistence, setting_of
+from tests import handmade as h
 
 PRE = Features(
     stream="stream", depth=12, branches=24, width=768, identity=True, crossed=0, bounded=False, normed=True, raw_inputs=False, renewed=True,
@@ -313,3 +314,28 @@ class Model(nn.Module):
 """
     [found] = features_of(facts_of(Example("a block", source, inputs=("x=float32[2,5,16]",))))
     assert (found.gain, found.side) == pytest.approx((8.0, 32.0)) and (found.mean_gain, found.mean_side) == pytest.approx((4.0, 32.0))
+
+
+def test_gradients_are_exponential_where_that_is_claimed() -> None:
+    facts = h.pre()
+
+    def told(law: str) -> bool:
+        claims = [replace(c, status="proved", value=law) if c.claim == "gradient_law" else c for c in facts.claims.all]
+        return features_of(replace(facts, claims=facts.claims.with_all(claims)))[0].exponential
+
+    assert (told("exponential"), told("power")) == (True, False)
+
+
+def test_the_size_of_a_vocabulary_is_that_of_the_recursion() -> None:
+    facts = h.pre()
+    found = facts.recursion(facts.streams[0])
+    assert isinstance(found, Recursion)
+    known = replace(facts, recursions=(replace(found, words=Start(11.0, 50304, 0.5, None)),))
+    assert (features_of(known)[0].words, features_of(facts)[0].words) == (50304, None)
+
+
+def test_what_is_usual_lies_between_what_is_kind_and_what_is_harsh() -> None:
+    numbers = {i.name: (i.usual(PRE), i.kind(PRE), i.harsh(PRE)) for i in ITEMS if i.name not in ("lr", "precision")}
+    assert numbers == {
+        "warmup_steps": (2000.0, 10_000.0, 0.0), "weight_decay": (0.1, 0.1, 0.0), "total_steps": (1e5, 1e4, 1e6), "z_loss": (0.0, 1e-4, 0.0),
+    }  # fmt: skip

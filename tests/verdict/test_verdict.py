@@ -15,9 +15,10 @@ from screen.recipe import Recipe
 from screen.report.build import Request, assemble
 from screen.rule import Outcome, RuleFault
 from screen.structure.types import Coverage, Kind, QKNorm, Unknown, UnmodelledOp
-from screen.verdict.channels import ORDER, Verdict, fold, guess_decides, reasons_not_to_judge, worst
+from screen.verdict.channels import ORDER, Verdict, _because, fold, guess_decides, reasons_not_to_judge, worst
 from screen.verdict.conditions import CONDITIONS, NOT_STATED, under
 from screen.verdict.discover import catalogue, collect, lookup, run_rules
+from screen.verdict.state import ChannelState
 from screen.verdict.summary import summarise
 from tests import handmade as h
 from tests.shared import ROOT
@@ -316,3 +317,15 @@ def test_a_channel_names_the_rules_that_apply_and_no_other() -> None:
     idle = {f.rule.code for f in run.findings if f.outcome.result == "not_applicable"}
     named = {code for channel in fold(facts, run, h.TargetInfo(), None).channels for code in channel.codes}
     assert idle and named and not named & (idle - {f.rule.code for f in run.findings if f.outcome.result != "not_applicable"})
+
+
+def test_the_reason_of_a_verdict_is_that_of_a_channel_that_is_open() -> None:
+    fine, grows, doubt = ("D", "closed", "It is fine."), ("R", "open", "The stream grows."), ("L", "unknown", "Nobody knows.")
+    channels = (ChannelState(*fine), ChannelState(*grows), ChannelState(*doubt))
+    assert _because("unstable", channels, ()) == "the stream grows"
+    assert _because("unknown", channels, ()) == "nobody knows" and _because("unknown", channels, ("a doubt",)) == "a doubt"
+
+
+def test_a_norm_on_the_mean_over_places_is_a_final_norm() -> None:
+    stream = h.stream(h.kind(h.sublayer()), final_norm=False, pooled_norm=True)
+    assert "final norm on the mean over places" in summarise(h.facts(stream), "Model")
