@@ -12,6 +12,7 @@ import pytest
 from screen.calculi.meanfield import Recursion, Start
 from screen.recipe import Recipe
 from screen.rule import Example
+from screen.structure.types import Unknown
 from screen.testing import facts_of
 from screen.verdict.risk import Features, assess, features_of
 from screen.verdict.risk.channels import channel_risks, kappa, overall, quantities
@@ -339,3 +340,11 @@ def test_what_is_usual_lies_between_what_is_kind_and_what_is_harsh() -> None:
     assert numbers == {
         "warmup_steps": (2000.0, 10_000.0, 0.0), "weight_decay": (0.1, 0.1, 0.0), "total_steps": (1e5, 1e4, 1e6), "z_loss": (0.0, 1e-4, 0.0),
     }  # fmt: skip
+
+
+def test_the_first_update_is_that_of_the_recursion() -> None:
+    facts = h.pre()
+    found = facts.recursion(facts.streams[0])
+    assert isinstance(found, Recursion)
+    told = features_of(replace(facts, recursions=(replace(found, deepnorm_number=7.0),)))[0].update
+    assert (told, features_of(replace(facts, recursions=(Unknown("no row"),)))[0].update) == (7.0, None)
