@@ -144,6 +144,14 @@ def test_a_type_that_decides_alone_is_named_and_has_two_sides() -> None:
     assert sides(seen, Recipe(), lambda recipe: "stable") == ()
 
 
+def test_a_channel_depends_on_its_own_item_before_those_of_others() -> None:
+    others = Dependence("weight_decay", 0.01, 0.1, False, "R", 0.1, 0.0)
+    own = Dependence("z_loss", 9e-17, 0.0, False, "O", 1e-4, 0.0)
+    seen = replace(SEEN, missing=("weight_decay", "z_loss"), depends=(others, own), risks={**SEEN.risks, "O": OPENING, "D": OPENING})
+    given = {name: _alone(ChannelState(name, "conditional", ""), seen).reason for name in ("O", "D")}  # type: ignore[arg-type]
+    assert "z-loss" in given["O"] and "weight decay" in given["D"]
+
+
 def test_what_is_there_or_not_has_no_value_below_which_it_fails() -> None:
     for item, kind, flips in (("z_loss", 1e-4, 9e-17), ("warmup_steps", 1e4, 0.0)):
         found = Dependence(item, flips, 0.0, False, "O", kind, 0.0)
