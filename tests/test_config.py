@@ -154,8 +154,13 @@ def test_set_takes_json_and_what_is_no_json_is_text(tmp_path: Path, text: str, v
     assert config.load({"set": (text,)}, tmp_path).set == {"a": value}
 
 
-@pytest.mark.parametrize(("text", "size"), [("8GiB", 8 << 30), ("0", 0), ("1.5 GB", 1_500_000_000), ("64M", 64 << 20), ("100", 100),
-                                             ("2kB", 2000), ("3 MB", 3_000_000), ("5KiB", 5 << 10), ("7mib", 7 << 20), ("1k", 1 << 10), ("2g", 2 << 30), ("9B", 9)])
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("8GiB", 8 << 30), ("0", 0), ("1.5 GB", 1_500_000_000), ("64M", 64 << 20), ("100", 100), ("2kB", 2000), ("3 MB", 3_000_000),
+        ("5KiB", 5 << 10), ("7mib", 7 << 20), ("1k", 1 << 10), ("2g", 2 << 30), ("9B", 9),
+    ],
+)  # fmt: skip
 def test_sizes(tmp_path: Path, text: str, size: int) -> None:
     assert config.load({"memory": text}, tmp_path).memory == size
 
