@@ -20,7 +20,8 @@ times 100 or halved, a comparison or a condition turned, a clause or an entry of
 is returned. Lines are drawn at random with a seed, and of each one change. It is tried with the quick tests that enter the changed function (at
 most 30, of at most 8 seconds), until one fails that passes without it; from seed 11 on first with those that compare what is said with the record
 (`tests/said`), from seed 41 on those of them that come to the changed line; from seed 71 on asserts for the type checker are not changed. Seeds 113,
-114 and 161 to 163 are of the rooms that decide an exit code: `screen/verdict`, `screen/report/gate.py`, `screen/settings.py` and `screen/pipeline/known.py`.
+114 and 161 to 163 are of the rooms that decide an exit code: `screen/verdict`, `screen/report/gate.py`, `screen/settings.py` and
+`screen/pipeline/known.py`.
 """
 
 
