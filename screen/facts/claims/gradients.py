@@ -55,7 +55,7 @@ def law_of_gradients(facts: Facts, stream: Stream, found: Recursion | Unknown, g
         why = f"`{product.name}` multiplies a norm of the stream by what it makes of it: a mean over random weights is no law of one draw"
         return Unknown(why, (product.output,))
     operator = facts.operator(stream)
-    if law in ("flat", "power") and isinstance(operator, StreamOperator) and operator.carried == "exponential" and not _starts_as_one(operator):
+    if law in ("flat", "power") and isinstance(operator, StreamOperator) and operator.carried == "exponential" and not _is_chain_of_one(operator):
         return Unknown("what blocks carry on is multiplied in every block: at few blocks an exponential looks like a power")
     if isinstance(found.gradient_ratio, Unknown):
         return law
@@ -97,7 +97,7 @@ def _by_structure(facts: Facts, stream: Stream, growth: str | Unknown) -> str | 
         return None
     if growth == "exponential" and operator.carried == "exponential" and operator.grows:
         return "exponential" if math.log(gain) > min(MODERATE, DOUBLING * depth) else None
-    as_it_is = growth == "linear" and operator.carried == "constant" and abs(gain - 1.0) < EVEN
+    as_it_is = growth == "linear" and operator.carried == "constant" and _starts_at_one(operator)
     return "power" if as_it_is and all(_is_by_width(facts, s) for s in subs) and not _is_for_depth(facts, subs, depth) else None
 
 
@@ -152,9 +152,14 @@ def _is_root(value: float, depth: int) -> bool:
     return any(math.isclose(value, size, rel_tol=1e-3) or math.isclose(value * size, 1.0, rel_tol=1e-3) for size in roots)
 
 
-def _starts_as_one(operator: StreamOperator) -> bool:
+def _is_chain_of_one(operator: StreamOperator) -> bool:
     """Whether a chain whose multipliers are learned starts with gain 1."""
-    return operator.is_chain and isinstance(operator.start, Range) and operator.start.number is not None and abs(operator.start.number - 1.0) < 1e-6
+    return operator.is_chain and _starts_at_one(operator)
+
+
+def _starts_at_one(operator: StreamOperator) -> bool:
+    number = operator.start.number if isinstance(operator.start, Range) else None
+    return number is not None and abs(number - 1.0) < EVEN
 
 
 def size_later(rms: Sequence[float], blocks: int) -> float:

@@ -45,8 +45,9 @@ def real_value(value: Any, device: str = "cpu") -> Any:
     return device if isinstance(value, str) and _DEVICE.fullmatch(value) else value
 
 
-def _is_write(name: str, target: Any) -> bool:
+def _is_write(target: Any) -> bool:
     """Whether a call writes to what it reads."""
+    name = target if isinstance(target, str) else getattr(target, "__name__", "")
     schema = getattr(target, "_schema", None)
     own = name.strip(".").partition(".")[0]
     mutable = schema is not None and schema.is_mutable
@@ -165,19 +166,14 @@ class Tape:
         """What calls in place write to, by the value whose memory it is: a view of it and a copy are two things."""
         found = set[int]()
         for index, node in enumerate(self.nodes):
-            target = node.target
-            if node.op in ("placeholder", "get_attr") or not self._reads[index]:
-                continue
-            if _is_write(target if isinstance(target, str) else getattr(target, "__name__", ""), target):
+            if node.op not in ("placeholder", "get_attr") and self._reads[index] and _is_write(node.target):
                 found.add(self._root(self._reads[index][0]))
         return frozenset(found)
 
     def _root(self, index: int) -> int:
         """The value in whose memory another one may be: past views and parts of it, and what was written to it."""
         while self._reads[index]:
-            node = self.nodes[index]
-            target = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-            if CLASSES.get(self.graph.nodes[index].op) not in ("view", "part") and not _is_write(target, node.target):
+            if CLASSES.get(self.graph.nodes[index].op) not in ("view", "part") and not _is_write(self.nodes[index].target):
                 break
             index = self._reads[index][0]
         return index
