@@ -20,7 +20,7 @@ from screen.errors import UsageError
 from screen.outcomes.__main__ import main
 from screen.outcomes.build import designs_of
 from screen.outcomes.figures import Table, compare, figures, order
-from screen.outcomes.fit import fit, settled
+from screen.outcomes.fit import STRAY, fit, settled
 from screen.outcomes.predict import Prediction, predict
 from screen.outcomes.rows import Pair, Row, baselines, pairs_of, rows_of
 from screen.outcomes.runs import FAILS_FROM, FOLDS_EVEN, FirstSteps, design_of, measured, predictor_of, recipe_of
@@ -137,6 +137,13 @@ def test_a_fit_is_held_by_theory_and_never_turns_a_slope() -> None:
     found, nothing = fit(rows, [], known, rounds=1), fit([], [], known, rounds=1)
     assert nothing.values == PRIORS and all(v > 0 for n, v in found.values.items() if PRIORS[n] > 0)
     assert all(found.values[c.name] == c.prior for c in TABLE if c.spread == 0) and found.loss < 10
+
+
+def test_no_row_that_ends_otherwise_has_all_of_the_say() -> None:
+    safe, lost = (cells(name, "", design__norm_type="none", optimizer__lr=0.3, optimizer__weight_decay=0.0) for name in ("safe", "lost"))
+    rows = [Row(r["id"], "us", "A", r, failed, None, ()) for r, failed in ((safe, False), (lost, True))]
+    known = settled(rows, designs_of(rows, assumed=True), assumed=True)
+    assert fit(rows, [], known, rounds=0).loss == pytest.approx(-math.log(STRAY) - math.log(1 - STRAY), abs=0.1)
 
 
 def test_published_rows_are_read_and_their_baselines_are_those_that_are_known() -> None:
