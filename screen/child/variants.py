@@ -1,11 +1,17 @@
-"""The program of a model where nobody looked: at its next call, at another size of its inputs, in training, and behind a `train` of its own.
+"""The program of a model where nobody looked: at its next call and at one far ahead, at other sizes of its inputs, in training, behind a `train` of
+its own, in bfloat16, and where torch says that there is a graphics card.
 
 Everything is traced on meta once more, where a larger input costs nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import ast
+import contextlib
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +20,7 @@ from torch.utils._pytree import tree_map_only
 from screen.capture.build.built import Built
 from screen.capture.trace.dropouts import DropoutsOff
 from screen.capture.trace.tracer import trace
+from screen.child.draw import INSTALLED
 from screen.graph import Graph
 
 TOKENS = (16, 17, 19, 23)
@@ -24,6 +31,11 @@ MORE, NEAR = 3, 8
 """Sequences of another input, and tokens that a first one has more, which says whether the program is one for all lengths."""
 FAR = (1040, 272, 80)
 """Tokens of another input, the longest first: a table of positions may end before."""
+FARTHEST = 8192
+"""Tokens up to which a length that the code compares with is passed by one: numbers for all pairs of them, which code may make in numpy, take half a
+gigabyte."""
+AHEAD = 10**9
+"""Calls that a number which counts them is set ahead by."""
 LARGEST = 10_000
 """Nodes of a graph beyond which nothing is traced once more."""
 
@@ -32,15 +44,32 @@ def variants(built: Built, graph: Graph) -> Iterator[tuple[str, Graph]]:
     """(where, the program there) for each that runs to its end; `graph`: the one that is judged, of the call before."""
     if graph.failure is not None or len(graph.nodes) > LARGEST:
         return
+    before = _numbers(built.model)
     once = _traced(built, built.args, built.kwargs)
     if once is not None:
         yield "call", once
+    if (late := _far_ahead(built, before)) is not None:
+        yield "late", late
+    grows = False
     for length in (None, *FAR):
         given = _resized(built, length)
         other = None if given is None else _traced(built, *given)
-        if other is not None and (length is not None or len(other.nodes) != len(graph.nodes)):
+        if length is None:
+            grows = other is not None and len(other.nodes) != len(graph.nodes)
+        if other is not None and (length is not None or grows):
             yield "size", other
             break
+    for length in () if grows else sorted(_compared(graph), reverse=True):
+        given = _resized(built, length + 1)
+        if given is not None and (other := _traced(built, *given)) is not None:
+            yield "length", other
+            break
+    with mock.patch.multiple(torch.cuda, is_available=lambda: True, device_count=lambda: 1):
+        carded = _traced(built, built.args, built.kwargs)
+    if carded is not None:
+        yield "card", carded
+    if (numbers := _in_bfloat16(built)) is not None:
+        yield "numbers", numbers
     states = [(module, module.training) for module in built.model.modules()]
     built.model.train()
     shares: list[tuple[Any, str, float]] = []
@@ -69,6 +98,56 @@ def _traced(built: Built, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> G
     try:
         found = trace(built.model, args, dict(kwargs), initialisers=built.initialisers)
     except Exception:  # of the user's code: it was not asked for
+        return None
+    return found if found.failure is None else None
+
+
+def _numbers(model: nn.Module) -> dict[tuple[nn.Module, str], float]:
+    """The plain numbers that modules hold, which a call may change."""
+    return {(m, name): value for m in model.modules() for name, value in vars(m).items() if type(value) in (int, float)}
+
+
+def _far_ahead(built: Built, before: Mapping[tuple[nn.Module, str], float]) -> Graph | None:
+    """The program at a call far ahead, of a model that counts its calls; `before`: its numbers before the last one."""
+    now = _numbers(built.model)
+    counts = {place: value - before[place] for place, value in now.items() if place in before and value != before[place]}
+    if not counts:
+        return None
+    for (module, name), step in counts.items():
+        vars(module)[name] += AHEAD * step
+    try:
+        return _traced(built, built.args, built.kwargs)
+    finally:
+        for module, name in counts:
+            vars(module)[name] = now[module, name]
+
+
+def _compared(graph: Graph) -> set[int]:
+    """Whole numbers beyond the lengths that are tried which the user's files compare something with."""
+    files = {node.file for node in graph.nodes} | {module.file for module in graph.modules}
+    trees: list[ast.AST] = []
+    for file in sorted(f for f in files if f and not INSTALLED.search(f)):
+        with contextlib.suppress(OSError, ValueError, SyntaxError, RecursionError):
+            trees.append(ast.parse(Path(file).read_bytes()))
+    sides = (side for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Compare) for side in (node.left, *node.comparators))
+    return {n for n in _whole(sides) if FAR[0] <= n <= FARTHEST}
+
+
+def _whole(sides: Iterable[ast.expr]) -> Iterator[int]:
+    """The whole numbers in some expressions, sums and products of numbers worked out by Python's own compiler."""
+    for side in sides:
+        for value in compile(ast.Expression(side), "", "eval").co_consts:
+            if type(value) is int:
+                yield value
+
+
+def _in_bfloat16(built: Built) -> Graph | None:
+    """The program of a copy with weights and inputs in bfloat16."""
+    try:
+        model = copy.deepcopy(built.model).to(torch.bfloat16)
+        args, kwargs = tree_map_only(Tensor, lambda t: t.to(torch.bfloat16) if t.is_floating_point() else t, (built.args, built.kwargs))
+        found = trace(model, args, kwargs, initialisers=built.initialisers)
+    except Exception:  # of the user's code, or of a model that cannot be copied: it was not asked for
         return None
     return found if found.failure is None else None
 

@@ -1,4 +1,5 @@
-"""A model that is another one at its next call, at another size of its inputs, or behind its own `train` (`screen.child.variants`)."""
+"""A model that is another one at a later call, at another size of its inputs, in other numbers, or behind its own `train`
+(`screen.child.variants`)."""
 
 from __future__ import annotations
 
@@ -7,7 +8,10 @@ from dataclasses import dataclass
 
 from screen.graph import SOURCES, Graph, Node, Ref
 
-WHERE = {"call": "at its second call", "size": "at another size of its inputs", "train": "behind its own `train`"}
+WHERE = {
+    "call": "at its second call", "late": "at a call far ahead", "size": "at another size of its inputs", "length": "beyond a length that its code compares with",
+    "card": "where torch says that there is a graphics card", "numbers": "in bfloat16", "train": "behind its own `train`",
+}  # fmt: skip
 ATTENTION, DROPPED = "scaled_dot_product_attention", "dropout_p"
 """A call that is told how much it leaves out, as its fifth argument or by this name."""
 
@@ -23,8 +27,10 @@ def _told(node: Node, where: str) -> object:
     if node.op in SOURCES:
         return node.name, len(node.shape or ())
     values = (node.args, tuple(sorted(node.kwargs)))
-    if where == "size":
+    if where in ("size", "length"):
         return _without(values, lambda value: type(value) is int)
+    if where in ("numbers", "card"):  # types of numbers, and devices
+        return _without(values, lambda value: isinstance(value, str))
     if where != "training":
         return values
     if node.op == ATTENTION:
