@@ -9,9 +9,14 @@ from dataclasses import dataclass
 from screen.graph import SOURCES, Graph, Node, Ref
 
 WHERE = {
-    "call": "at its second call", "late": "at a call far ahead", "size": "at another size of its inputs", "length": "beyond a length that its code compares with",
-    "card": "where torch says that there is a graphics card", "numbers": "in bfloat16", "train": "behind its own `train`",
-}  # fmt: skip
+    "call": "at its second call",
+    "late": "at a call far ahead",
+    "size": "at another size of its inputs",
+    "length": "beyond a length that its code compares with",
+    "card": "where torch says that there is a graphics card",
+    "numbers": "in bfloat16",
+    "train": "behind its own `train`",
+}
 ATTENTION, DROPPED = "scaled_dot_product_attention", "dropout_p"
 """A call that is told how much it leaves out, as its fifth argument or by this name."""
 
