@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from screen import plugins, tables
 from screen.errors import UsageError
 from screen.trusted import Trusted, trusted
+from screen.visible import clean, quoted
 
 if TYPE_CHECKING:
     from screen.recipe import Stated
@@ -145,7 +146,7 @@ def load(options: Mapping[str, Any], start: Path | None = None) -> Settings:
 
     `trusted_config` among them says where settings come from in place of the tree. Raises `UsageError`.
     """
-    start = start or _here()
+    start = start or folder()
     said_to_trust = options.get("trusted_config")  # an empty text is no commit, and no way around one
     elsewhere = trusted(said_to_trust, start) if said_to_trust is not None else None
     file, table = find(start, elsewhere)
@@ -169,7 +170,8 @@ def load(options: Mapping[str, Any], start: Path | None = None) -> Settings:
     return replace(_merged([common, ("option", said)], elsewhere), targets=targets, file=here)
 
 
-def _here() -> Path:
+def folder() -> Path:
+    """The working directory. Raises `UsageError` where it is gone."""
     try:
         return Path.cwd()
     except OSError:
@@ -511,7 +513,7 @@ def _rows(values: Mapping[str, Any], origins: Mapping[str, str]) -> str:
     if (stated := values.get("recipe")) is not None:
         rows += [(f"recipe.{key}", json.dumps(value), stated.origins[key]) for key, value in stated.recipe.stated.items()]
     widths = [max(len(row[i]) for row in rows) for i in range(2)]
-    return "".join(f"{key:<{widths[0]}} = {value:<{widths[1]}}  # {origin}\n" for key, value, origin in rows)
+    return "".join(f"{key:<{widths[0]}} = {quoted(f'{value:<{widths[1]}}')}  # {clean(origin)}\n" for key, value, origin in rows)
 
 
 def _shown(value: Any) -> Any:
@@ -523,4 +525,4 @@ def _shown(value: Any) -> Any:
 READ = {key.replace("-", "_") for key in READERS}
 assert {f.name for f in fields(Settings)} == READ | {"origins", "targets", "trusted", "file"}, "a setting without a reader"
 
-__all__ = ["FAIL_ON", "FORMATS", "OF_TARGET", "READERS", "Settings", "Target", "check_key", "find", "later", "load", "near", "show"]
+__all__ = ["FAIL_ON", "FORMATS", "OF_TARGET", "READERS", "Settings", "Target", "check_key", "find", "folder", "later", "load", "near", "show"]

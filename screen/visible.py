@@ -24,6 +24,11 @@ def clean(text: str) -> str:
     return AT_BEGIN.sub(r"\1\\x3a:", COMMAND.sub(r"#\\x23", shown))
 
 
+def quoted(text: str) -> str:
+    """JSON, or a string of TOML, in which no runner reads a command: the sign stands as its escape, which says the same."""
+    return COMMAND.sub(r"\\u0023#", text)
+
+
 def _visible(text: str) -> Iterator[str]:
     marks = 0
     for c in text:
@@ -35,4 +40,4 @@ def _visible(text: str) -> Iterator[str]:
             yield c
 
 
-__all__ = ["clean"]
+__all__ = ["clean", "quoted"]

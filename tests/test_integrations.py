@@ -51,7 +51,7 @@ def test_the_action_checks_reports_and_keeps_the_exit_code(tmp_path: Path, pytho
     step = _step("screen check")
     assert {"TARGETS", "ARGS", "SARIF"} == set(step["env"]) and "${{" not in step["run"]
     files = {"GITHUB_OUTPUT": tmp_path / "out", "GITHUB_STEP_SUMMARY": tmp_path / "summary", "SARIF": tmp_path / "screen.sarif"}
-    values = {"TARGETS": "a model.py::Model\n", "ARGS": "--no-spot-check --fail-on conditional"}
+    values = {"TARGETS": "a model.py::Model\n", "ARGS": "--no-spot-check\n--fail-on conditional\n"}
     done = _bash(step["run"], tmp_path, {**python, **{name: str(path) for name, path in files.items()}, **values})
     assert done.returncode == 1 and "::notice file=a model.py" in done.stdout, done.stderr
     assert files["GITHUB_OUTPUT"].read_text() == f"exit-code=1\nsarif={files['SARIF']}\n"

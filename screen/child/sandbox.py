@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import glob
 import os
 import platform
@@ -222,10 +223,13 @@ def _restrict(scratch: str, hidden: Iterable[str]) -> None:
 
 
 def _allow(rules: int, path: str, rights: int) -> None:
-    """Rights on a file, or on everything below a folder. What cannot be opened cannot be read later either."""
+    """Rights on a file, or on everything below a folder. What cannot be opened cannot be read later either, but where files are short for now.
+    Raises `OSError` there."""
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise
         return
     try:
         folder = stat.S_ISDIR(os.fstat(fd).st_mode)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import json
 import os
 import re
 import sys
@@ -417,16 +418,38 @@ def _color(when: str, terminal: bool) -> bool:
 
 def _check_places(asked: Iterable[Wanted], settings: Settings) -> None:
     """Say now, not after a minute of work, that a report cannot be written, or would take the place of what is judged or of another report."""
-    taken = {os.path.realpath(one.spec.path): "a target" for one in asked if one.spec.path}
-    taken |= {os.path.realpath(settings.file): "the file of settings"} if settings.file else {}
+    taken = {_file(one.spec.path): "a target" for one in asked if one.spec.path}
+    taken |= {_file(settings.file): "the file of settings"} if settings.file else {}
+    summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    if summary and (whose := taken.get(_file(summary))):
+        raise UsageError("`$GITHUB_STEP_SUMMARY` must be a file of its own", f"it is {whose} too", "Name another one")
     reports = [*([settings.output] if settings.output else []), *(path for _, path in settings.report)]
     for path, what in [*([(settings.baseline, "the baseline")] if settings.baseline else []), *((path, "another report") for path in reports)]:
         if what == "another report":
             _check_writable(path)
-        if whose := taken.get(os.path.realpath(path)):
+        if whose := taken.get(_file(path)):
             raise UsageError(f"`{path}` must be a file of its own", f"it is {whose} too", "Name another one")
+        if what == "another report":
+            _check_no_source(path)
+        elif settings.update_baseline and os.path.isfile(path) and not _is_baseline(path):
+            required = "`--update-baseline` must write over nothing but a baseline"
+            raise UsageError(required, f"`{path}` is another file", "Name another one, or take that away")
         if not os.path.exists(path) or os.path.isfile(path):  # two may go to a terminal or to `/dev/null`
-            taken[os.path.realpath(path)] = what
+            taken[_file(path)] = what
+
+
+def _file(path: str) -> object:
+    """What two names of one file have in common, links among them."""
+    with contextlib.suppress(OSError):
+        found = os.stat(path)
+        return found.st_dev, found.st_ino
+    return os.path.realpath(path)
+
+
+def _check_no_source(path: str) -> None:
+    """A file of Python that is there may be what is judged, by its name as a module, or what that imports."""
+    if path.endswith((".py", ".pyi", ".ipynb")) and os.path.exists(path):
+        raise UsageError(f"`{path}` must be a file of its own", "it is Python source that is there already", "Name another one")
 
 
 def _check_writable(path: str) -> None:
@@ -451,6 +474,14 @@ def _check_baseline(settings: Settings) -> None:
         from screen.pipeline.known import read_baseline  # not without need: the child is not started yet
 
         read_baseline(settings.baseline, _elsewhere(settings))
+
+
+def _is_baseline(path: str) -> bool:
+    """Whether a file is empty, or looks like what `--update-baseline` writes, of whichever version."""
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        text = Path(path).read_text(encoding="utf-8")
+        return not text.strip() or "findings" in json.loads(text)
+    return False
 
 
 def _make_folder(path: str) -> None:

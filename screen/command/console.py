@@ -38,9 +38,10 @@ class _Closed(io.TextIOBase):
 
 
 def about(error: BaseException) -> None:
-    """Say what went wrong; a broken pipe is answered by silence, since nobody listens."""
+    """Say what went wrong, of a pipe that nobody reads as well: its exit code is not that of a verdict."""
     if isinstance(error, BrokenPipeError) or (isinstance(error, SystemExit) and isinstance(error.__context__, BrokenPipeError)):  # so says click
         _discard_stdout()
+        line("error: stdout must take all that is printed; what reads it ended before. Write to a file with `-o`, and read that")
         return
     refused = translate(error)
     line(f"error: {refused}")

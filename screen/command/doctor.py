@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -51,7 +52,7 @@ def _whose(command: str) -> str:
     """Whether a command is ours: a script of Python that names this package."""
     try:
         with open(command, "rb") as file:
-            ours = b"screen.command.cli" in file.read(4096)
+            ours = re.search(rb"\bscreen\.(__main__|command\.cli)\b", file.read(4096)) is not None
     except OSError:
         return command
     return command if ours else f"{command}, which is another program: use `archscreen` or `python -m screen`"

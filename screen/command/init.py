@@ -20,11 +20,13 @@ from pathlib import Path
 from screen import settings as configuration
 from screen.command.models import Model, find
 from screen.errors import UsageError
-from screen.visible import clean
+from screen.visible import clean, quoted
 
 MOST = 20
 """Targets that are written down; of more, the others are listed as comments."""
 WORKFLOW = ".github/workflows/screen.yml"
+NOWHERE = "archscreen @ git+https://say-where-it-is.invalid/screen.git"
+"""What pip is told to install where nobody knows an address: none that anybody could take, as a name on PyPI could be."""
 HOOKS = ".pre-commit-config.yaml"
 HOOK = """- repo: local
   hooks:
@@ -56,7 +58,7 @@ jobs:
         with:
           python-version: "3.12"
       - run: python -m pip install torch --index-url https://download.pytorch.org/whl/cpu
-      - run: python -m pip install {install}
+      - run: python -m pip install {install} # it is not on PyPI
 {own}      - run: screen check --format github --report sarif=screen.sarif
       - uses: github/codeql-action/upload-sarif@v3
         if: always() && hashFiles('screen.sarif') != '' && github.event.pull_request.head.repo.fork != true
@@ -93,7 +95,7 @@ class Change:
 
 def init(dry_run: bool, install: str | None) -> int:
     """Looks below the working directory. 0, or 2 where there is no model. `install`: what pip installs in CI."""
-    models, files = find(Path.cwd())
+    models, files = find(configuration.folder())
     if not models:
         found = f"{files} Python file{'s were' if files != 1 else ' was'} read, and no class of them leads to `torch.nn.Module`"
         raise UsageError("`screen init` must find a model below this folder", found, "Run it where your models are, or name one: `screen check FILE`")
@@ -151,7 +153,7 @@ def _table(models: Sequence[Model], title: str, entries: str) -> str:
 def _quoted(text: str) -> str:
     """A string of TOML in which everything can be seen."""
     plain = json.dumps(text, ensure_ascii=False)
-    return "".join(c if clean(c) == c else f"\\u{ord(c):04x}" if ord(c) < 1 << 16 else f"\\U{ord(c):08x}" for c in plain)
+    return quoted("".join(c if clean(c) == c else f"\\u{ord(c):04x}" if ord(c) < 1 << 16 else f"\\U{ord(c):08x}" for c in plain))
 
 
 def _targets(models: Sequence[Model]) -> str:
@@ -222,7 +224,7 @@ def _source() -> str:
     except (metadata.PackageNotFoundError, ValueError):
         address = {}
     control = address.get("vcs_info")
-    return f"archscreen @ {control['vcs']}+{address['url']}@{control['commit_id']}" if control else "archscreen"
+    return f"archscreen @ {control['vcs']}+{address['url']}@{control['commit_id']}" if control else NOWHERE
 
 
 def _told(models: Sequence[Model], files: int, changes: Sequence[Change], remarks: Sequence[str], *, dry_run: bool, given: bool) -> str:
@@ -233,8 +235,8 @@ def _told(models: Sequence[Model], files: int, changes: Sequence[Change], remark
     verb = "would write" if dry_run else "wrote"
     lines += [f"{verb} {change.path}: {change.what}" for change in changes]
     lines += remarks
-    if any(change.path == WORKFLOW for change in changes) and not given and _source() == "archscreen":
-        lines.append(f"archscreen is not on PyPI: say in {WORKFLOW} what pip shall install, or run this with `--install 'git+https://…'`")
+    if any(change.path == WORKFLOW for change in changes) and not given and _source() == NOWHERE:
+        lines.append(f"archscreen is not on PyPI: its step in {WORKFLOW} fails until you say there where yours is, or run this with `--install 'git+https://…'`")
     following = [
         "screen check                    judge them here; take out what is no model, and say `set` or `input` where one does not build",
         "screen check --baseline screen-baseline.json --update-baseline",

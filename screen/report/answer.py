@@ -254,7 +254,8 @@ def _gain(report: Report, change: ChangePart, aims: set[str]) -> str:
     if before is None and isinstance(after, float):
         said.append(f"learning rate up to about {rate(after)}, where none was found without it")
     if isinstance(before, float) and not 1 / ALIKE < _ratio(change) < ALIKE:
-        said.append(f"learning rate up to about {rate(before)} → {rate(after) if isinstance(after, float) else 'none is expected to train'}")
+        lower = " (lower)" if _ratio(change) < 1 and isinstance(after, float) else ""
+        said.append(f"learning rate up to about {rate(before)} → {rate(after) if isinstance(after, float) else 'none is expected to train'}{lower}")
     said += [f"verdict {change.verdict}"] if change.verdict != report.verdict else []
     untold = [words.risk(report, c) for c in change.untold if c in aims or not said]
     return "; ".join([*said, *([f"what it does to {words.listed(untold)} is not told without a measurement"] if untold else [])])

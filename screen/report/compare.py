@@ -15,7 +15,7 @@ from screen.report import answer, derived, words
 from screen.report.escape import text as escaped
 from screen.report.schema import Channel, ClaimPart, Report, State, StreamPart, Tool
 from screen.verdict.channels import CHANNELS
-from screen.visible import clean
+from screen.visible import clean, quoted
 
 ORDER: tuple[State, ...] = ("closed", "guarded", "out_of_scope", "conditional", "unknown", "open")
 """States of a channel from best to worst."""
@@ -121,7 +121,7 @@ def _claim(claim: ClaimPart) -> str:
 def render(comparison: Comparison, format: str, *, verbose: bool = False, width: int | None = None) -> str:
     """As text, Markdown or JSON. `verbose`: also the rows that are equal everywhere, which JSON always has."""
     if format == "json":
-        return json.dumps(comparison.model_dump(mode="json"), indent=2, sort_keys=True) + "\n"
+        return quoted(json.dumps(comparison.model_dump(mode="json"), indent=2, sort_keys=True)) + "\n"
     rows = [row for row in comparison.rows if verbose or row.differs or row.section in ("verdict", "learning rate", "channels")]
     return _markdown(comparison, rows) if format == "markdown" else _text(comparison, rows, width)
 

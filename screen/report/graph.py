@@ -13,7 +13,7 @@ from typing import Literal
 from screen.report import groups, words
 from screen.report.picture import Picture, draw
 from screen.report.schema import KindPart, Report, Reports, Source, StreamPart, SublayerPart
-from screen.visible import clean
+from screen.visible import clean, quoted
 
 Format = Literal["text", "mermaid", "dot", "json", "graphml"]
 
@@ -158,7 +158,7 @@ def _json(reports: list[Report]) -> str:
             "nodes": [{"id": b.id, "shape": b.shape, "label": list(b.lines), "position": b.position or None} for b in picture.boxes],
             "edges": [{"from": a.tail, "to": a.head, "label": a.label, "stream": a.stream} for a in picture.arrows],
         })  # fmt: skip
-    return json.dumps({"schema_version": "1", "kinds": pictures}, indent=2, sort_keys=True) + "\n"
+    return quoted(json.dumps({"schema_version": "1", "kinds": pictures}, indent=2, sort_keys=True)) + "\n"
 
 
 def _graphml(reports: list[Report]) -> str:

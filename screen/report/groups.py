@@ -30,9 +30,13 @@ def grouped(findings: list[FindingPart]) -> list[Group]:
     """Findings that say the same of modules that differ in numbers alone, each said once."""
     found: dict[tuple[object, ...], list[FindingPart]] = {}
     for f in findings:
-        key = (f.code, f.outcome, re.sub(r"\d+", "#", f.message), re.sub(r"\d+", "#", f.module or ""))
+        key = (f.code, f.outcome, _between_numbers(f.message), _between_numbers(f.module or ""))
         found.setdefault(key, []).append(f)
     return [Group(same[0], len(same), tuple(dict.fromkeys(filter(None, map(_where, same[1:]))))) for same in found.values()]
+
+
+def _between_numbers(text: str) -> tuple[str, ...]:
+    return tuple(re.split(r"\d+", text))
 
 
 def _where(finding: FindingPart) -> str:
@@ -60,13 +64,13 @@ def joined(kinds: Sequence[KindPart]) -> KindPart:
 
 def folded(names: list[str]) -> list[str]:
     """Names that differ in numbers alone, as ranges: `layers.0–31.mixer`. Nothing is lost where the numbers are consecutive."""
-    found: dict[str, list[str]] = {}
+    found: dict[tuple[str, ...], list[str]] = {}
     for name in names:
-        found.setdefault(re.sub(r"\d+", "#", name), []).append(name)
-    return [_folded(pattern, same) for pattern, same in found.items()]
+        found.setdefault(_between_numbers(name), []).append(name)
+    return [_folded(texts, same) for texts, same in found.items()]
 
 
-def _folded(pattern: str, same: list[str]) -> str:
+def _folded(texts: tuple[str, ...], same: list[str]) -> str:
     numbers = [re.findall(r"\d+", name) for name in same]
     varying = [i for i in range(len(numbers[0])) if len({n[i] for n in numbers}) > 1]
     if len(same) == 1:
@@ -74,8 +78,8 @@ def _folded(pattern: str, same: list[str]) -> str:
     if len(varying) != 1:
         return ", ".join(same)
     values = sorted({int(n[varying[0]]) for n in numbers})
-    pieces = iter([ranges(values) if i == varying[0] else numbers[0][i] for i in range(len(numbers[0]))])
-    return re.sub("#", lambda _: next(pieces), pattern)
+    pieces = [ranges(values) if i == varying[0] else number for i, number in enumerate(numbers[0])]
+    return "".join(text + piece for text, piece in zip(texts, [*pieces, ""], strict=True))
 
 
 def counted(places: Sequence[Place]) -> list[tuple[Place, str]]:

@@ -34,6 +34,7 @@ from screen.report.schema_streams import (
     SublayerPart,
     Value,
 )
+from screen.visible import quoted
 
 SCHEMA_VERSION = "3"
 VerdictName = Literal["stable", "conditional", "unknown", "unstable"]
@@ -325,8 +326,9 @@ class Shown(Part):
     def save(self, path: str | os.PathLike[str], format: str | None = None) -> None:
         """Write it to a file, in the format of its ending (`.txt`, `.md`, `.json`, `.sarif`, `.xml` for JUnit) or in the one named.
 
-        Raises `UsageError` for an ending that stands for none, `OSError`."""
+        Folders are made. Raises `UsageError` for an ending that stands for none, `OSError`."""
         text = render(self, format or format_for(os.fspath(path)))
+        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
         with open(path, "w", encoding="utf-8", newline="\n") as file:
             file.write(text)
 
@@ -417,7 +419,7 @@ class Reports(Shown):
 
 
 def _dump(part: BaseModel) -> str:
-    return json.dumps(part.model_dump(mode="json"), indent=2, sort_keys=True, ensure_ascii=True, allow_nan=False) + "\n"
+    return quoted(json.dumps(part.model_dump(mode="json"), indent=2, sort_keys=True, ensure_ascii=True, allow_nan=False)) + "\n"
 
 
 __all__ = [

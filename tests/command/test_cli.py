@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from screen.command import cli, commands, pages
+from screen.command import cli, doctor, commands, pages
 from screen.errors import InternalError, LoadError, ScreenError, UsageError
 from screen.pipeline.stages import Judged
 from screen.report.build import Request, not_judged
@@ -473,6 +473,16 @@ def test_doctor_tells_versions_device_isolation_and_plugins(project: Path) -> No
     assert done.returncode == 0 and done.stderr == ""
     for word in ("screen", "imported from", "torch", "device", "isolation", "plugins", "sandbox"):
         assert word in done.stdout
+
+
+@pytest.mark.parametrize(("script", "ours"), [
+    ("#!/usr/bin/python\nimport sys\nfrom screen.__main__ import main\nsys.exit(main())\n", True),
+    ("#!/usr/bin/python\nfrom screen.command.cli import main\n", True),
+    ("#!/bin/sh\necho screen\n", False),
+])  # fmt: skip
+def test_doctor_knows_its_own_script(tmp_path: Path, script: str, ours: bool) -> None:
+    (tmp_path / "screen").write_text(script)
+    assert ("another program" not in doctor._whose(str(tmp_path / "screen"))) is ours
 
 
 def test_schema_accepts_a_real_report(here: Here, project: Path) -> None:

@@ -34,6 +34,9 @@ def _run(script: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]
         ("$S --help >/dev/full", "No space left on device"),
         ("$S check none.py <&- 2>&1 >&-", "there is no file `none.py`"),
         ("mkdir gone; cd gone; rmdir ../gone; $S config", "the working directory is gone. `cd` into another one."),
+        ("mkdir gone; cd gone; rmdir ../gone; $S init", "the working directory is gone. `cd` into another one."),
+        ("touch m.py; ln m.py other; $S check m.py --report json=other", "`other` must be a file of its own; it is a target too"),
+        ("touch m.py; GITHUB_STEP_SUMMARY=$PWD/m.py $S check m.py", "`$GITHUB_STEP_SUMMARY` must be a file of its own; it is a target too"),
         ("_SCREEN_COMPLETE=bash_complete $S", "a shell must say what was typed"),
         ("PYTHONOPTIMIZE=2 $S rule", "must have docstrings"),
         ("touch m.py; ulimit -f 0; $S check m.py", "must have a temporary folder"),
@@ -72,7 +75,7 @@ def test_an_error_does_not_go_to_stdout_where_stderr_is_closed(monkeypatch: pyte
     assert capsys.readouterr().out == ""
 
 
-def test_a_reader_that_leaves_is_no_fault(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_reader_that_leaves_is_named_and_no_fault(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Click makes `SystemExit(1)` of it."""
 
     def leave(*_: object) -> int:
@@ -81,7 +84,8 @@ def test_a_reader_that_leaves_is_no_fault(monkeypatch: pytest.MonkeyPatch, capsy
     monkeypatch.setattr(pages, "schema", leave)
     monkeypatch.setattr(console, "_discard_stdout", lambda: None)
     assert cli.main(["schema"]) == 2
-    assert capsys.readouterr().err == ""
+    said = capsys.readouterr().err
+    assert said.startswith("error: stdout must take all that is printed") and "fault" not in said
 
 
 def test_a_fifo_that_nobody_reads_is_no_place_for_a_report(tmp_path: Path) -> None:

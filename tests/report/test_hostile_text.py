@@ -138,6 +138,7 @@ def _html(text: str, plain: str, name: str) -> None:
 
 
 def _json(text: str, plain: str, name: str) -> None:
+    assert not _commands(text)
     assert text.isascii() and _shape(json.loads(text)) == _shape(json.loads(plain))
 
 

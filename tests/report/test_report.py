@@ -122,6 +122,8 @@ def test_text_does_not_depend_on_a_width_without_terminal(monkeypatch: pytest.Mo
 def test_text_fits_a_terminal(width: int) -> None:
     lines = render(report_of(h.hybrid()), "text", width=width).splitlines()
     assert max(map(len, lines)) <= width
+    path = next(n for n, line in enumerate(lines) if line.startswith("  identity path: "))
+    assert lines[path + 1].startswith("  ")  # it hangs
 
 
 def test_text_has_colour_only_on_request(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -21,6 +22,8 @@ from screen.capture.trace.nested import mapped
 from screen.errors import UsageError
 from screen.graph.target import did_you_mean
 
+MOST = 2**28
+"""Entries of an input that has values: two gigabytes of integers."""
 _TENSOR = re.compile(r"(?P<dtype>[a-z]+\d*(?:_e\dm\d\w*)?)\[(?P<shape>\s*(\d+\s*(,\s*\d+\s*)*,?\s*)?)\](=(?P<fill>-?[\w.+-]+))?")
 _NAMED = re.compile(r"(?P<name>[^\W\d]\w*)(?P<inside>(\.\w+)*)=(?P<value>.*)", re.DOTALL)
 _FORM = (
@@ -74,6 +77,9 @@ def _value(value: str, text: str, look: Lookup) -> Any:
             known = [n for n, v in vars(torch).items() if isinstance(v, torch.dtype)]
             raise UsageError("`--input` must name a dtype of torch", f"`{found['dtype']}` is none", did_you_mean(found["dtype"], known) or _FORM)
         shape = tuple(int(s) for s in found["shape"].split(",") if s.strip())
+        on_meta = found["fill"] is None and (dtype.is_floating_point or dtype.is_complex)
+        if not on_meta and math.prod(shape) > MOST:
+            raise UsageError("`--input` must have a shape that fits into memory", f"`{text}` was given", "Give a smaller one")
         if found["fill"] is not None:
             return _filled(found["fill"], dtype, shape, text)
         try:

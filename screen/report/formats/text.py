@@ -177,11 +177,11 @@ def _error(report: Report, width: int | None) -> Text:
 def _stream(stream: StreamPart, claims: list[ClaimPart], width: int | None, verbose: bool) -> Iterator[RenderableType]:
     head = f"{stream.name}" if stream.name == "stream" else f"stream {stream.name}"
     yield Text.assemble((clean(head), "bold"), f"  width {words.number(stream.width)} · {words.blocks(stream)} · {clean(stream.dtype)}")
-    yield Text("  " + " · ".join(f"{label}: {value}" for label, value in words.stream_facts(stream, claims)))
+    yield _hang("  ", " · ".join(f"{label}: {value}" for label, value in words.stream_facts(stream, claims)), 4, width)
     for place, times in groups.counted(stream.long_skips):
-        yield Text(f"  long skip at {_where(place)}{times}")
+        yield _hang("  long skip at ", f"{_where(place)}{times}", 4, width)
     for place, times in groups.counted(stream.identity_path.breaks):
-        yield Text(f"  the identity path breaks at {_where(place)}{times}")
+        yield _hang("  the identity path breaks at ", f"{_where(place)}{times}", 4, width)
     for same in [[kind] for kind in stream.kinds] if verbose else groups.read_alike(stream.kinds, partial(_lines, stream)):
         kind = groups.joined(same)
         alike = f" · {len(same)} kinds that read alike" if len(same) > 1 else ""
