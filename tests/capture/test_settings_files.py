@@ -159,3 +159,11 @@ def test_settings_with_defaults_that_do_not_build_are_those_of_a_file(write: Any
     (tmp_path / "a.json").write_text('{"widths": [16, 32], "layers": 2}')
     with pytest.raises(ScreenError, match=r"raised `IndexError: list index out of range`.*`screen check model.py::Net --config a.json`"):
         built(path)
+
+
+@pytest.mark.parametrize(("table", "used"), [("learning_rate: 1\n", False), ("learning_rate: 1\nd: 32\n", True)])
+def test_a_file_of_which_nothing_is_a_setting_is_told(write: Any, tmp_path: Path, table: str, used: bool) -> None:
+    (tmp_path / "c.yaml").write_text(table)
+    path = write("class Net(Base):\n    pass\n")
+    (b,) = built(f"{path}::Net", **{OPTIONAL + key: value for key, value in load({"config": "c.yaml"}).config.items()})
+    assert ("nothing that `c.yaml` says is a setting of `Net`" in b.info.notes) is not used

@@ -365,11 +365,15 @@ def arguments(
     given: dict[str, Any] = {}
     own: dict[str, list[str]] = {key: list(nested) for key, nested in settings.items() if key in loose and isinstance(nested, dict)}
     inner: dict[str, Any] = {key: dict(settings.get(key, {})) for key in classes} | {key: settings.get(key, {}) for key in loose}
+    taken = known.keys() & beside
     for key in inner:
         names = fields_of(classes[key]) if key in classes else offered_names(entry, key)
         names = [*names, *(k for k in beside if k not in names and is_asked_of(key, k, entry))] if key in classes else names
         fitting = fitted(beside, names) if names else beside if key not in beside else {}
+        taken |= fitting.keys()
         inner[key] = {**fitting, **inner[key]} if isinstance(inner[key], dict) else inner[key]
+    if told is not None and file is not None and not taken:
+        told.append(f"nothing that `{file}` says is a setting of `{name}`")
     for key, value in settings.items():
         owner = next((c for c, cls in classes.items() if key in fields_of(cls)), next(iter(loose), None))
         if key in inner:
