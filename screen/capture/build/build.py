@@ -176,10 +176,10 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
                 raise asked from None
             chosen: list[Made] = []
             sizes: dict[str, dict[str, Any]] = {}
-            weights: dict[str, int] = {}
+            weights: dict[str, tuple[int, int]] = {}
             with contextlib.suppress(Exception), later(asked):
                 chosen, _, given = making(choose=True)
-                weights = {name: sum(p.numel() for p in model.parameters()) for name, (model, *_) in chosen}
+                weights = {name: usual.extent(model) for name, (model, *_) in chosen}
                 sizes = {name: told[name].chosen for name, _ in chosen}
                 proposed = {name: sizes[name] for name in _running(chosen, weights)}
                 asked.try_ = usual.proposed(asked.try_, spec, proposed, weights, _stated(settings))
@@ -311,9 +311,9 @@ def _filled_up(name: str, entry: Any, settings: dict[str, Any], module: ModuleTy
             sizes |= more
 
 
-def _running(chosen: list[Made], weights: Mapping[str, int]) -> list[str]:
+def _running(chosen: list[Made], weights: Mapping[str, tuple[int, int]]) -> list[str]:
     """Those of some models whose forward runs on inputs that are guessed; all of the models where none of the largest does."""
-    largest = sorted(dict(chosen), key=lambda name: -weights[name])[:_CALLS]
+    largest = sorted(dict(chosen), key=lambda name: weights[name], reverse=True)[:_CALLS]
     found = []
     for name in largest if len(chosen) > 1 else ():
         tried: list[str] = []

@@ -32,7 +32,6 @@ from screen.capture.kernels.older import leave_out
 from screen.capture.kernels import stand_in as kernels
 from screen.capture.build.configs import (
     Given,
-    as_table,
     build_config,
     config_of,
     fields_of,
@@ -45,6 +44,7 @@ from screen.capture.build.configs import (
     refused,
 )
 from screen.capture.build.needs import Needs, needs, refuses
+from screen.capture.build.own_tables import as_table
 from screen.capture.build.examples import example, realised
 from screen.capture.build.launcher import launched
 from screen.capture.build.offline import do_without

@@ -23,6 +23,8 @@ import typing
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from torch import nn
+
 from screen.capture.build.configs import config_of, defaults_of
 from screen.capture.build.reads import compared, is_iterated, used_as
 from screen.graph.target import TargetSpec
@@ -30,7 +32,7 @@ from screen.graph.target import TargetSpec
 _DEVICE = r"^device$"
 _INDEX = r"(pad(ding)?|sos|eos|bos|cls|mask)(_token)?_(idx|id|index)$"
 _TOKENS = (
-    r"vocab|n_?tokens?$|num_(items|words|embeddings|users)|n_(items|words)$|^item_?num$|^user_?num$|dict(ionary)?_size|identifiers$|^voc$"
+    r"vocab|n_?tokens?$|num_(items|words|embeddings|users)|n_(items|words)$|^item_?num$|^user_?num$|dict(ionary)?_size|identifiers$|(^|_)voc(_size)?$"
     r"|(n|num)_(symbols|chars|characters|phonemes)$|(item|user|attribute|category)_(size|count|num)$"
     r"|(n|num)_(users|entities|relations|codes|categories)$"
 )
@@ -181,10 +183,10 @@ def _above(entry: Any, name: str, known: Mapping[str, inspect.Parameter]) -> Any
 
 
 def proposed(
-    advice: str, spec: TargetSpec, sizes: Mapping[str, Mapping[str, Any]], weights: Mapping[str, int], stated: Iterable[str] = ()
+    advice: str, spec: TargetSpec, sizes: Mapping[str, Mapping[str, Any]], weights: Mapping[str, tuple[int, int]], stated: Iterable[str] = ()
 ) -> str:
     """The advice of an error, with a command by which a model builds: the one with most weights, which holds the others or does most. `sizes`: of
-    each that builds, with what was chosen for it; `weights`: how many it has; `stated`: words of the command line that there was."""
+    each that builds, with what was chosen for it; `weights`: the `extent` of each; `stated`: words of the command line that there was."""
     name = largest(sizes, weights)
     chosen = sizes[name]
     target = spec.text if spec.name is not None else f"{spec.text}::{name}"
@@ -198,9 +200,15 @@ def word(size: Any) -> str:
     return size if isinstance(size, str) else json.dumps(size)
 
 
-def largest(sizes: Mapping[str, Mapping[str, Any]], weights: Mapping[str, int]) -> str:
-    """The model with most weights, of equals the one with most sizes."""
+def largest(sizes: Mapping[str, Mapping[str, Any]], weights: Mapping[str, tuple[int, int]]) -> str:
+    """The model with the largest extent, of equals the one with most sizes."""
     return max(sizes, key=lambda name: (weights[name], len(sizes[name])))
 
 
-__all__ = ["ROWS", "chosen", "largest", "of_rows", "proposed", "word"]
+def extent(model: nn.Module) -> tuple[int, int]:
+    """How much a model is: how many tensors of weights it has, which no size that is guessed decides, and how many weights."""
+    own = [*model.parameters()]
+    return len(own), sum(p.numel() for p in own)
+
+
+__all__ = ["ROWS", "chosen", "extent", "largest", "of_rows", "proposed", "word"]
