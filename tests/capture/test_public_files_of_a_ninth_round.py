@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,12 @@ def test_words_of_sizes_of_other_fields() -> None:
 
     names = ("num_nodes", "n_actions", "num_users", "n_speakers", "growth_rate", "bidirectional", "decay", "action_space", "num_points")
     assert [*usual.chosen(entry, names).values()] == [207, 18, 37000, 100, 32, False, 0.99, 18, 1024]
+
+
+def test_a_number_or_one_for_each_stage_is_a_number() -> None:
+    def entry(tower_layers: typing.Union[typing.Tuple[int, int], int], text_layers: int | list[int], depths: list[int]): ...
+
+    assert usual.chosen(entry, ("tower_layers", "text_layers", "depths")) == {"tower_layers": 6, "text_layers": 6, "depths": [2, 2]}
 
 
 WIDTHS = """

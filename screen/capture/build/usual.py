@@ -14,11 +14,13 @@ for the numbers, and nothing is judged with them before somebody says so: how ma
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import re
 import shlex
 import sys
+import types
 import typing
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -151,7 +153,7 @@ def chosen(entry: Any, lacking: tuple[str, ...]) -> dict[str, Any]:
             found[name] = size
             continue
         note = known[name].annotation if name in known else inspect.Parameter.empty
-        kinds = (note, *typing.get_args(note))
+        kinds = (note, *typing.get_args(note), *_members(note))
         size, text = _size(name), bool({str, "str"} & {*kinds})
         if size is None and (type(None) in kinds or re.search(r"\bOptional\[|\|\s*None\b", note if isinstance(note, str) else "")):
             found[name] = None
@@ -160,12 +162,29 @@ def chosen(entry: Any, lacking: tuple[str, ...]) -> dict[str, Any]:
             size = next(compared(entry, name), size if not text else None)
             size = _USED.get(used_as(entry, name)) if size is None and not text else size
         size = False if size is None and note in (bool, "bool") else size
-        if type(size) is int and note not in NUMBERS[1:] and (_lists(note) or is_iterated(entry, name)):
+        if type(size) is int and not {int, "int"} & {*_members(note)} and (_lists(note) or is_iterated(entry, name)):
             size = [64 if _fits(_WIDTHS, name) else LIST if size == LAYERS else size] * LIST
         if size is None or not (isinstance(size, str | list) or any(one in NUMBERS for one in kinds)):
             return {}
         found[name] = size
     return found
+
+
+def _members(note: Any) -> tuple[Any, ...]:
+    """What an argument of an annotation may be, `int | tuple[int, int]`; of an annotation as text the words."""
+    if not isinstance(note, str):
+        return typing.get_args(note) if typing.get_origin(note) in (typing.Union, types.UnionType) else (note,)
+    try:
+        tree = ast.parse(note, mode="eval").body
+    except SyntaxError:
+        return (note,)
+    if isinstance(tree, ast.Subscript) and ast.unparse(tree.value).rpartition(".")[2] in ("Union", "Optional"):
+        parts = tree.slice.elts if isinstance(tree.slice, ast.Tuple) else [tree.slice]
+    else:
+        parts = [tree]
+        while isinstance(parts[0], ast.BinOp):
+            parts[:1] = [parts[0].left, parts[0].right]
+    return tuple(map(ast.unparse, parts))
 
 
 def _lists(note: Any) -> bool:
