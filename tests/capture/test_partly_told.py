@@ -101,3 +101,61 @@ class Deep(Base):
 def test_of_several_models_the_one_with_most_parts_is_the_largest_whatever_a_length_makes_of_the_others(write: Any) -> None:
     (b,) = built(write(FLAT))
     assert b.entry == "Deep" and runs(b) == "" and any(note.startswith("not judged: `Flat` needs") for note in b.info.notes)
+
+
+CONDITIONS = """
+normed = 1
+rate = 0.1
+kind = "small"
+if 1:
+    width, heads = 48, 4
+if normed == 0:
+    scale = 0.02
+if normed == 1:
+    scale = 1.0 / width**0.5
+if kind == "large":
+    width, depth = 512, 24
+else:
+    depth = 2
+settings = dict(width=width, heads=heads, scale=scale, depth=depth, rows=None)
+plan = Plan(**settings)
+net = Net(plan)
+"""
+PLAN = """
+from dataclasses import dataclass
+
+@dataclass
+class Plan:
+    width: int = 64
+    heads: int = 5
+    depth: int = 3
+    scale: float = 1.0
+    rows: int = 50
+
+class Net(Base):
+    def __init__(self, plan: Plan):
+        super().__init__(plan.width, plan.depth, plan.rows)
+        self.heads, self.scale = plan.heads, plan.scale
+
+    def extra(self, x):
+        return x.view(*x.shape[:2], self.heads, x.shape[2] // self.heads).mul(self.scale).reshape(x.shape)
+"""
+
+
+def test_where_no_forward_runs_with_the_defaults_of_its_settings_those_that_the_author_makes_are_taken(write: Any, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("from model import Net, Plan\n" + CONDITIONS)
+    (b,) = built(write(PLAN))
+    assert runs(b) == "" and b.supplied == {"plan.width": 48, "plan.heads": 4, "plan.depth": 2, "plan.scale": 1.0 / 48**0.5}
+    assert "its settings are those of the `Plan` of train.py:17: with its own defaults no forward runs" in b.info.notes
+
+
+def test_settings_with_which_it_runs_neither_are_not_taken(write: Any, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("from model import Net, Plan\n" + CONDITIONS.replace("48, 4", "48, 7"))
+    (b,) = built(write(PLAN))
+    assert runs(b) and b.supplied == {} and any("ran on none" in note for note in b.info.notes)
+
+
+def test_where_it_runs_with_its_own_defaults_these_stay(write: Any, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("from model import Net, Plan\n" + CONDITIONS)
+    (b,) = built(write(PLAN.replace("heads: int = 5", "heads: int = 8")))
+    assert runs(b) == "" and b.model.embed.embedding_dim == 64 and b.supplied == {}  # type: ignore[union-attr]

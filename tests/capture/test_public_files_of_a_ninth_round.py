@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import typing
 from pathlib import Path
 
 import pytest
@@ -59,7 +58,7 @@ def test_words_of_sizes_of_other_fields() -> None:
 
 
 def test_a_number_or_one_for_each_stage_is_a_number() -> None:
-    def entry(tower_layers: typing.Union[typing.Tuple[int, int], int], text_layers: int | list[int], depths: list[int]): ...
+    def entry(tower_layers: tuple[int, int] | int, text_layers: int | list[int], depths: list[int]): ...
 
     assert usual.chosen(entry, ("tower_layers", "text_layers", "depths")) == {"tower_layers": 6, "text_layers": 6, "depths": [2, 2]}
 

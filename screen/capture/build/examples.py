@@ -165,6 +165,16 @@ def _options_in(source: _Source) -> str:
     return f"what {source.settings} makes, which {name} imports" if source.settings else f"the command line of {name}"
 
 
+def settings_made(entry: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What the author says to the settings that are made for a class, `plan = Plan(rows, depth=6)`, `Net(plan)`, with the places."""
+    try:
+        file = os.path.abspath(inspect.getsourcefile(entry) or "")
+    except TypeError:
+        return
+    for source in _sources(file, getattr(entry, "__name__", "")):
+        yield from _made_for(source, entry.__name__, file)
+
+
 def _settings_of(source: _Source, names: set[str]) -> dict[str, Any]:
     """The keywords of the calls by which a file makes objects of settings of these names, `hparams = HParams(width=512, …)`."""
     found: dict[str, Any] = {}
@@ -511,4 +521,4 @@ def _given_to(node: ast.expr, source: _Source, parts: dict[str, Any], deep: int)
         return _part(node, source, parts, deep - 1)
 
 
-__all__ = ["Made", "beside", "documented", "example", "handed_here", "literals_of", "realised", "tables", "usage"]
+__all__ = ["Made", "beside", "documented", "example", "handed_here", "literals_of", "realised", "settings_made", "tables", "usage"]

@@ -6,10 +6,14 @@ import ast
 import contextlib
 import copy
 import enum
+from collections import ChainMap
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy
 
+PASSES = 2
+"""Times that a source is gone through: what stands outside may be made of what stands under a condition above it."""
 _ARITHMETIC = ("max", "min", "int", "len", "round")
 _ARRAYS = ("linspace", "arange", "array", "asarray", "geomspace", "logspace", "sqrt", "log", "log2", "exp")
 LONG = 10_000
@@ -17,26 +21,45 @@ LONG = 10_000
 
 
 def literals(tree: ast.AST, options: dict[str, Any], imported: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The names that are given a literal anywhere in a source (the first one), with the defaults of its command line, and those it has `imported`; of
-    a table the entries that can be told."""
+    """The names that are given a literal anywhere in a source that is not under a condition which is told to be false (the first one), with the
+    defaults of its command line, and those it has `imported`; of a table the entries that can be told."""
     above = imported or {}
     found: dict[str, Any] = {}
-    for node in ast.walk(tree):
-        target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
-        if not isinstance(target, ast.Name | ast.Tuple) or not isinstance(node, ast.Assign):
-            continue
-        several = isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple)  # `batch, length = 3, 80`
-        pairs = zip(target.elts, node.value.elts, strict=False) if several else [(target, node.value)]  # type: ignore[union-attr, attr-defined]
-        for one, value in pairs:
-            with contextlib.suppress(Open):
-                found.setdefault(one.id if isinstance(one, ast.Name) else "", _told(value, {**above, **found}, options))
+    partly: set[str] = set()
+    names = ChainMap(found, above)
+    for _ in range(PASSES):
+        for node in _walked(tree, names, options):
+            target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+            if not isinstance(target, ast.Name | ast.Tuple) or not isinstance(node, ast.Assign):
+                continue
+            several = isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple)  # `batch, length = 3, 80`
+            pairs = zip(target.elts, node.value.elts, strict=False) if several else [(target, node.value)]  # type: ignore[union-attr, attr-defined]
+            for name, value in [(one.id if isinstance(one, ast.Name) else "", value) for one, value in pairs]:
+                with contextlib.suppress(Open):
+                    if name not in found or name in partly:
+                        told, whole = _told(value, names, options)
+                        found[name] = found.get(name, {}) | told if name in partly else told
+                        partly = partly - {name} if whole else partly | {name}
     return {**above, **found}
 
 
-def _told(node: ast.expr, names: dict[str, Any], options: dict[str, Any]) -> Any:
-    """A value, or of a table that is written out, `{"depth": args.depth, "rows": len(words)}`, what of it can be told. Raises `Open`."""
+def _walked(tree: ast.AST, names: Mapping[str, Any], options: dict[str, Any]) -> Iterator[ast.AST]:
+    """The nodes of a source, outer ones first, without those under a condition that these names decide the other way."""
+    waiting: list[ast.AST] = [tree]
+    for node in waiting:
+        yield node
+        left: list[ast.stmt] = []
+        if isinstance(node, ast.If):
+            with contextlib.suppress(Open):
+                left = node.orelse if value_of(node.test, names, options, {}) else node.body
+        waiting += [inner for inner in ast.iter_child_nodes(node) if inner not in left]
+
+
+def _told(node: ast.expr, names: Mapping[str, Any], options: dict[str, Any]) -> tuple[Any, bool]:
+    """A value, or of a table that is written out, `{"depth": args.depth, "rows": len(words)}`, what of it can be told; and whether that is all.
+    Raises `Open`."""
     try:
-        return value_of(node, names, options, {})
+        return value_of(node, names, options, {}), True
     except Open:
         pairs: list[tuple[Any, ast.expr]] = []
         if isinstance(node, ast.Dict):
@@ -49,7 +72,7 @@ def _told(node: ast.expr, names: dict[str, Any], options: dict[str, Any]) -> Any
                 found[key] = value_of(value, names, options, {})
         if not found:
             raise
-        return found
+        return found, False
 
 
 def options(tree: ast.AST) -> dict[str, Any]:
@@ -109,7 +132,7 @@ class _Options(ast.NodeTransformer):
         return ast.Constant(value) if isinstance(value, int | float | str | None) else self.generic_visit(node)
 
 
-def value_of(node: ast.expr, names: dict[str, Any], options: dict[str, Any], seen: dict[str, Any]) -> Any:
+def value_of(node: ast.expr, names: Mapping[str, Any], options: dict[str, Any], seen: dict[str, Any]) -> Any:
     """The value of a literal, of a name that stands for one, of an entry or an option, or of arithmetic with such. Raises `Open`."""
     if isinstance(node, ast.Name) and node.id in names:
         return names[node.id]
