@@ -279,8 +279,8 @@ class Cells(nn.Module):
         self.attention = nn.MultiheadAttention(96, 4)
 
     def forward(self, picture: Tensor, mask: Tensor) -> Tensor:
-        n, c, h, w = picture.shape
-        cells = picture.flatten(2).permute(2, 0, 1)
+        _, c, _, _ = picture.shape
+        cells = picture.flatten(2).permute(2, 0, 1).unflatten(2, (1, c)).squeeze(2)
         return cells + self.attention(cells, cells, cells, key_padding_mask=mask.flatten(1))[0]
 
 

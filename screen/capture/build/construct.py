@@ -47,7 +47,7 @@ from screen.capture.build.needs import Needs, needs, refuses
 from screen.capture.build.own_tables import as_table
 from screen.capture.build.examples import example, realised
 from screen.capture.build.launcher import launched
-from screen.capture.build.offline import do_without
+from screen.capture.build.offline import do_without, without_file
 from screen.capture.build.libraries import lacks_torchvision
 from screen.capture.build.unread import switches
 from screen.capture.build.overrides import nest, plain, unknown
@@ -200,7 +200,7 @@ def attempted(run: Callable[[Values], _T]) -> _T:
         except Exception as error:
             if reads_a_value(error) and values is not Values.ALL:
                 values = Values.FEW if values is Values.NONE else Values.ALL
-            elif not (lacks_torchvision(error) or kernels.stand_in(error) or leave_out(error) or launched(error) or do_without(error)):
+            elif not any(mend(error) for mend in (lacks_torchvision, kernels.stand_in, leave_out, launched, do_without, without_file)):
                 raise
 
 
