@@ -39,7 +39,7 @@ def test_what_a_model_only_holds_is_there_by_name(write: Any, read: str) -> None
 
 def test_what_is_asked_of_it_is_an_error(write: Any) -> None:
     text = WORDS.format(read=READS[0]).replace("self.words = Words(path)", "self.rows = Words(path).count * 2")
-    with offline.taken_back(), pytest.raises(Exception, match="Words.*reads a file for it, which is not here"):
+    with offline.taken_back(), pytest.raises(Exception, match=r"Words.*reads a file for it, which is not here"):
         built(write(text))
 
 

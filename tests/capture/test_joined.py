@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 
+import sys
+from pathlib import Path
+
 import pytest
 
 from screen.capture.build.needs import Needs
-from tests.capture.public_files import Write, built, runs, writing
+from tests.capture.public_files import HEAD, Write, built, runs, writing
 
 write = pytest.fixture(writing)
 
@@ -60,3 +63,19 @@ def test_a_function_that_joins_some_of_the_classes_alone_is_none(write: Write) -
     run = "\n    def forward(self, x):\n        return self.first(x)\n"
     path = write(PARTS + head + run + "\ndef two(width=16):\n    return nn.Sequential(Skip(Mixer(width, 8)), Mixer(width, 8))\n")
     assert [one.entry for one in built(path)] == ["Net"]
+
+
+def test_a_package_that_ends_in_an_error_keeps_the_modules_that_it_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "net_of_halves").mkdir()
+    end = 'raise ImportError("needs another version")\n'
+    (tmp_path / "net_of_halves" / "__init__.py").write_text(f"from net_of_halves.parts import Net\n{end}")
+    text = "import no_such_package_at_all\n" + HEAD.partition("\n")[2] + PARTS
+    text += "import net_of_halves\n\nclass Net(nn.Module):\n    def __init__(self, width=24, kind='Mixer'):\n        super().__init__()\n"
+    text += "        self.first, self.second = (Skip(getattr(net_of_halves.parts, kind)(width, 48)) for _ in range(2))\n\n"
+    (tmp_path / "net_of_halves" / "parts.py").write_text(text + "    def forward(self, x):\n        return self.second(self.first(x))\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    try:
+        assert [one.entry for one in built(tmp_path / "net_of_halves" / "parts.py")] == ["Net"]
+    finally:
+        for name in [n for n in sys.modules if n.startswith("net_of_halves")]:
+            del sys.modules[name]

@@ -2,7 +2,8 @@
 
 The network is never used. Where a call of a library ends because it cannot be reached, the call gives a name that can be kept and of which nothing
 can be asked (`absent`); a report says so. The same is done for a class of the project's own that reads a file which is not there and that a module
-only holds. What reads weights is not stood in for: a model is made of it. Settings are where the sizes of the model named are published (`published`).
+only holds. What reads weights is not stood in for: a model is made of it. Settings are where the sizes of the model named are published
+(`published`).
 """
 
 from __future__ import annotations

@@ -277,8 +277,9 @@ class _Loader(importlib.machinery.SourceFileLoader):
         try:
             super().exec_module(module)
         except Exception:  # whatever it was, it comes again, or is left out
+            parts = {key: v for key, v in vars(module).items() if isinstance(v, ModuleType) and v.__name__ == f"{module.__name__}.{key}"}
             vars(module).clear()
-            vars(module).update(before)
+            vars(module).update(before | parts)  # those are imported by now, and Python puts them into their package once
             execute(self.path, module, self.reading, neighbour=os.path.realpath(self.path) != self.reading.target)
 
 
