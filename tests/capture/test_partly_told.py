@@ -73,7 +73,20 @@ def test_a_length_that_only_constants_have_is_taken(write: Any) -> None:
     assert runs(b) == "" and b.supplied == {"vocab_size": 37000, "max_len": 512}
 
 
-def test_a_length_that_nothing_has_is_not(write: Any) -> None:
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_table_in_whose_place_another_is_put_is_free(write: Any, shared: bool) -> None:
+    text = """
+    class Net(Base):
+        def __init__(self, vocab_size, n_words):
+            super().__init__(vocab=vocab_size)
+            self.other = nn.Embedding(n_words, 24) if SHARED else self.embed
+            self.other.weight = self.embed.weight
+    """
+    (b,) = built(write(text.replace("SHARED", str(shared))))
+    assert runs(b) == "" and b.supplied == {"vocab_size": 37000, "n_words": 37000}
+
+
+def test_a_length_that_nothing_but_a_number_has_is_not(write: Any) -> None:
     with pytest.raises(Needs):
         built(write("class Net(Base):\n    def __init__(self, max_len):\n        super().__init__()\n        self.steps = max_len\n"))
 
