@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from screen.capture.build import offline
+from screen.errors import UsageError
 from tests.capture.first_try import built, runs, writing
 
 write = pytest.fixture(writing)
@@ -47,3 +48,36 @@ def test_an_assertion_of_another_thing_and_a_module_that_reads_its_weights_stay_
     for text in (WORDS.format(read="assert path is None"), WORDS.format(read=READS[0]).replace("class Words:", "class Words(nn.Module):")):
         with offline.taken_back(), pytest.raises((AssertionError, FileNotFoundError)):
             built(write(text))
+
+
+KEPT = """
+class Net(Base):
+    def __init__(self, width, tokenizer):
+        super().__init__(width)
+        self.tokenizer = tokenizer
+
+    def forward(self, ids):
+        return self.body(self.embed(ids))
+
+    def said(self, text):
+        return self.tokenizer.encode(text)
+"""
+
+
+def test_an_argument_that_is_only_kept_need_not_be_given(write: Any) -> None:
+    (b,) = built(write(KEPT), width=16)
+    assert runs(b) == "" and "`Net` only keeps its `tokenizer`: it is there by name only" in b.info.notes
+
+
+OTHERS = [
+    KEPT.replace("self.tokenizer = tokenizer", "self.tokenizer = tokenizer\n        self.rows = nn.Embedding(len(tokenizer), 8)"),
+    KEPT.replace("return self.body(self.embed(ids))", "return self.body(self.embed(self.tokenizer(ids)))"),
+    KEPT.replace("tokenizer):", "tokenizer: nn.Module):"),
+    KEPT.replace("tokenizer):", "tokenizer: int):"),
+]
+
+
+@pytest.mark.parametrize("text", OTHERS)
+def test_one_of_which_more_is_asked_is_lacking(write: Any, text: str) -> None:
+    with pytest.raises(UsageError, match="`tokenizer"):
+        built(write(text), width=16)
