@@ -172,3 +172,10 @@ def test_where_it_runs_with_its_own_defaults_these_stay(write: Any, tmp_path: Pa
     (tmp_path / "train.py").write_text("from model import Net, Plan\n" + CONDITIONS)
     (b,) = built(write(PLAN.replace("heads: int = 5", "heads: int = 8")))
     assert runs(b) == "" and b.model.embed.embedding_dim == 64 and b.supplied == {}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("test", ["__name__ == '__main__'", "type == 'small'", "torch.cuda.is_available()", "id"])
+def test_a_condition_that_the_source_does_not_tell_hides_nothing(write: Any, tmp_path: Path, test: str) -> None:
+    (tmp_path / "train.py").write_text(f"import torch\nfrom model import Net\nif {test}:\n    width = 40\n    Net(width, n=2)\n")
+    (b,) = built(write("class Net(Base):\n    def __init__(self, d, n):\n        super().__init__(d, n)\n"))
+    assert b.model.embed.embedding_dim == 40  # type: ignore[union-attr]

@@ -36,7 +36,7 @@ from screen.capture.build.literals import Open, literals, options, value_of
 FILES, LARGEST, LEVELS = 300, 2**18, 6
 """Of a project: files that are looked at, the bytes of each, and how many folders, its own first, may be the root."""
 IMPORTS = 3
-"""Imports that are followed from one file to the next."""
+"""Imports by `*` that are followed from one file to the next."""
 MANY = 8
 """Options of a command line, or keywords of a call, that may stand for a configuration without a word of the class."""
 _ROOT = re.compile(r"(readme|pyproject\.toml|setup\.py|setup\.cfg|\.git$)", re.IGNORECASE)
@@ -389,9 +389,9 @@ def _imports(tree: ast.AST, name: str, parts: set[str]) -> bool:
     return imported
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=1024)
 def _parsed(path: str, deep: int = IMPORTS) -> _Source | None:
-    """A file, with the literals of those of its project that it imports, and that these import."""
+    """A file, with the literals of those of its project that it imports, and with `*` also those that these have by a `*`."""
     try:
         with open(path, encoding="utf-8") as opened:
             tree = ast.parse(opened.read())
@@ -399,9 +399,10 @@ def _parsed(path: str, deep: int = IMPORTS) -> _Source | None:
         return None
     source = _Source(path, tree, options=options(tree))
     for node in [n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module] if deep else ():
-        other = _parsed(found, deep - 1) if (found := _imported_file(path, node.module or "")) else None
-        if other is not None and other.path != path:
-            named = {a.asname or a.name: a.name for a in node.names}
+        named = {a.asname or a.name: a.name for a in node.names}
+        found = _imported_file(path, node.module or "")
+        other = _parsed(found, deep - 1 if "*" in named else 0) if found and found != path else None
+        if other is not None:
             if settings := _settings_of(other, {*named.values()}):
                 source.options, source.settings = {**settings, **source.options}, os.path.basename(other.path)
             source.names |= other.names if "*" in named else {k: other.names[n] for k, n in named.items() if n in other.names}

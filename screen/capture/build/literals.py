@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import contextlib
 import copy
 import enum
@@ -15,6 +16,8 @@ import numpy
 PASSES = 2
 """Times that a source is gone through: what stands outside may be made of what stands under a condition above it."""
 _ARITHMETIC = ("max", "min", "int", "len", "round")
+_FUNCTIONS = {name: getattr(builtins, name) for name in _ARITHMETIC}
+"""All that Python has of its own there: `type` and `__name__` are names that the source does not tell."""
 _ARRAYS = ("linspace", "arange", "array", "asarray", "geomspace", "logspace", "sqrt", "log", "log2", "exp")
 LONG = 10_000
 """Numbers in a call of numpy that is run to find a value."""
@@ -28,6 +31,7 @@ def literals(tree: ast.AST, options: dict[str, Any], imported: dict[str, Any] | 
     partly: set[str] = set()
     names = ChainMap(found, above)
     for _ in range(PASSES):
+        before = len(found), len(partly)
         for node in _walked(tree, names, options):
             target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
             if not isinstance(target, ast.Name | ast.Tuple) or not isinstance(node, ast.Assign):
@@ -40,6 +44,8 @@ def literals(tree: ast.AST, options: dict[str, Any], imported: dict[str, Any] | 
                         told, whole = _told(value, names, options)
                         found[name] = found.get(name, {}) | told if name in partly else told
                         partly = partly - {name} if whole else partly | {name}
+        if before == (len(found), len(partly)):
+            break
     return {**above, **found}
 
 
@@ -160,7 +166,7 @@ def value_of(node: ast.expr, names: Mapping[str, Any], options: dict[str, Any], 
     if isinstance(node, ast.Name) or not all(map(_is_arithmetic, (n for n in ast.walk(node) if isinstance(n, ast.Call)))):
         raise Open
     try:
-        known = {**names, **seen, "np": numpy, "numpy": numpy}
+        known = {**names, **seen, "np": numpy, "numpy": numpy, "__builtins__": _FUNCTIONS}
         told = ast.fix_missing_locations(_Options(options).visit(copy.deepcopy(node))) if options else node
         result = eval(compile(ast.Expression(told), "<call>", "eval"), known)  # arithmetic on names of the file
     except Exception:  # a name of the function around it
