@@ -514,3 +514,17 @@ def test_what_a_project_s_own_code_asks_of_such_a_copy_stays_an_error(write: Any
     with older.taken_back():
         (b,) = built(write(COPY.replace("self.out(F.", "self.add_zero_attn or self.out(F.")))
         assert "add_zero_attn" in runs(b)
+
+
+def test_a_class_that_cannot_be_defined_is_left_out_and_what_comes_behind_it_is_read(write: Any) -> None:
+    text = "import no_such_package_at_all\n\ndef fast(function):\n    assert torch.cuda.is_available()\n    return function\n\n"
+    text += "class Descent(torch.optim.Optimizer):\n    @fast\n    def step(self):\n        pass\n\n@fast\ndef run(model):\n    pass\n\n"
+    (b,) = built(write(text + "class Net(Base):\n    pass\n"))
+    assert runs(b) == "" and any("did not run (AssertionError" in note for note in b.info.notes)
+
+
+def test_a_model_that_needs_such_a_class_is_an_error(write: Any) -> None:
+    text = "import no_such_package_at_all\n\ndef fast(function):\n    assert torch.cuda.is_available()\n    return function\n\n"
+    text += "class Mixer(nn.Module):\n    @fast\n    def forward(self, x):\n        return x\n\n"
+    with pytest.raises(ScreenError, match=r"it reads `Mixer`, but model\.py:"):
+        built(write(text + "class Net(Base):\n    def __init__(self):\n        super().__init__()\n        self.mixer = Mixer()\n"))

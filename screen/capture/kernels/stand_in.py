@@ -216,6 +216,11 @@ class _Compiler:
     def __instancecheck__(self, value: Any) -> bool:
         return False  # `isinstance(op, JITFunction)`, which torch asks of its own
 
+    def __or__(self, other: Any) -> Any:
+        return Any  # `Config | None`, in an annotation of torch's own
+
+    __ror__ = __or__
+
     def __getitem__(self, grid: Any) -> NoReturn:
         raise NotInstalled(f"the kernel `{self.name}` needs `triton`, which is not installed")
 
