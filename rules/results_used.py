@@ -8,7 +8,8 @@ Assumes: the tensors that forward returned are all that counts; a value that is 
 behind the last block that another task would use (a pooler) is not judged. Of ops without weights those are judged that stand for their operand
 (functions entry by entry, norms) where it goes on without them: shares, statistics and copies of a value are kept for what they say; dropout is none
 in evaluation.
-Cannot tell: when the forward pass failed before its end, or returned no tensor.
+Cannot tell: when the forward pass failed before its end, or returned no tensor, or when a value that was guessed decides what runs (experts that are
+run for those tokens alone that chose them).
 Source: ∂L/∂W = 0 for weights that no path leads from to the loss.
 """
 
@@ -52,7 +53,12 @@ class Model(nn.Module):
     def forward(self, x):
         return x + self.down(F.gelu(self.up(x)))
 """
-CANNOT_TELL = (Example("the forward pass fails before its end", FAILS),)
+STOPS = "h = x + self.mix(self.n1(x))\n        y = self.n2(h)\n        if not (y > 3).any():\n            return h"
+GUESSED = BLOCK.replace("h = x + self.mix(self.n1(x))", STOPS)
+CANNOT_TELL = (
+    Example("the forward pass fails before its end", FAILS),
+    Example("a value that is not known decides whether a result is used", GUESSED.replace("self.n2(CARRIED)", "y").replace("CARRIED", "h")),
+)
 
 WEIGHTED = ("weighted", "product")
 SAME_SHAPE = ("activation", "linear", "norm")
@@ -74,6 +80,9 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
         if node.index not in alive and maps and any(graph.nodes[i].op == "parameter" for i in node.inputs):
             lost.setdefault(_whole(facts, node.index, alive), node.index)
     found = []
+    if lost and any(guess.decides for guess in graph.guesses):
+        named = ", ".join(f"`{path}`" for path in [*lost][:3])
+        return (Outcome("cannot_tell", f"No output depends on what {named} computes, but a value that was guessed decides what runs."),)
     for path, first in lost.items():
         message = f"`{path}` runs, and no output of the model depends on what it computes: its weights get no gradient."
         found.append(Outcome("violated", message, Site(place=replace(place_of(facts, first), module=path)), remedy=REMEDY))

@@ -469,3 +469,62 @@ def test_a_keyword_of_another_version_is_left_out_where_it_is_none(write: Any) -
     assert older.notes() == ()
     with pytest.raises(TypeError, match="way"):
         built(write(source.format(3), name="stated.py") + "::Net")
+
+
+COPY = """
+import torch.nn.functional as F
+
+class MultiheadAttention(nn.Module):
+    def __init__(self, d, h):
+        super().__init__()
+        self.maps, self.out, self.h = nn.Linear(d, 3 * d), nn.Linear(d, d), h
+
+    def forward(self, x, y, z, attn_mask=None, key_padding_mask=None):
+        n, b, d = x.shape
+        q, k, v = (t.reshape(n, b * self.h, d // self.h).transpose(0, 1) for t in self.maps(x).chunk(3, -1))
+        return self.out(F.scaled_dot_product_attention(q, k, v, attn_mask).transpose(0, 1).reshape(n, b, d)), None
+
+class Layer(nn.Module):
+    def __init__(self, d, h):
+        super().__init__()
+        self.self_attn, self.norm = MultiheadAttention(d, h), nn.LayerNorm(d)
+
+    def forward(self, src, src_mask=None, src_key_padding_mask=None):
+        return self.norm(src + self.self_attn(src, src, src, attn_mask=src_mask)[0])
+
+class Net(nn.Module):
+    def __init__(self, d=24, n=2):
+        super().__init__()
+        self.embed, self.encoder = nn.Embedding(50, d), nn.TransformerEncoder(Layer(d, 2), n)
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        return self.encoder(x, mask=torch.full((len(x), len(x)), float("-inf")).triu(1))
+"""
+
+
+def test_a_copy_of_a_class_of_torch_has_what_torch_asks_of_it_since(write: Any) -> None:
+    with older.taken_back():
+        (b,) = built(write(COPY))
+        assert runs(b) == ""
+        assert "`MultiheadAttention`, a copy of torch's, has no `batch_first`: it is `False`, as by default there" in b.info.notes
+
+
+def test_what_a_project_s_own_code_asks_of_such_a_copy_stays_an_error(write: Any) -> None:
+    with older.taken_back():
+        (b,) = built(write(COPY.replace("self.out(F.", "self.add_zero_attn or self.out(F.")))
+        assert "add_zero_attn" in runs(b)
+
+
+def test_a_class_that_cannot_be_defined_is_left_out_and_what_comes_behind_it_is_read(write: Any) -> None:
+    text = "import no_such_package_at_all\n\ndef fast(function):\n    assert torch.cuda.is_available()\n    return function\n\n"
+    text += "class Descent(torch.optim.Optimizer):\n    @fast\n    def step(self):\n        pass\n\n@fast\ndef run(model):\n    pass\n\n"
+    (b,) = built(write(text + "class Net(Base):\n    pass\n"))
+    assert runs(b) == "" and any("did not run (AssertionError" in note for note in b.info.notes)
+
+
+def test_a_model_that_needs_such_a_class_is_an_error(write: Any) -> None:
+    text = "import no_such_package_at_all\n\ndef fast(function):\n    assert torch.cuda.is_available()\n    return function\n\n"
+    text += "class Mixer(nn.Module):\n    @fast\n    def forward(self, x):\n        return x\n\n"
+    with pytest.raises(ScreenError, match=r"it reads `Mixer`, but model\.py:"):
+        built(write(text + "class Net(Base):\n    def __init__(self):\n        super().__init__()\n        self.mixer = Mixer()\n"))

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from screen.capture.kernels import attention, norms, scans, stand_in
+from screen.capture.kernels import attention, norms, rotary, scans, stand_in
 
 B, L, S, H, D = 2, 5, 7, 4, 3
 
@@ -151,3 +151,21 @@ def test_sequences_one_behind_another_see_their_own_keys() -> None:
     packed = attention.memory_efficient_attention(q, k, v, attention.BlockDiagonalMask.from_seqlens([3, 4], [5, 3]))
     apart = [attention.memory_efficient_attention(q[:, a:b], k[:, c:d], v[:, c:d]) for a, b, c, d in ((0, 3, 0, 5), (3, 7, 5, 8))]
     torch.testing.assert_close(packed, torch.cat(apart, 1))
+
+
+@pytest.mark.parametrize("conj", [False, True])
+def test_pairs_turn_into_others_and_in_place(conj: bool) -> None:
+    x, angles = draw(B, L, H, 2 * D), draw(L, D)
+    cos, sin, out = angles.cos()[:, None], angles.sin()[:, None], torch.empty_like(x)
+    rotary.apply_rotary(*x.chunk(2, dim=-1), cos, sin, *out.chunk(2, dim=-1), conj)
+    for b in range(B):
+        for at in range(L):
+            for h in range(H):
+                for d in range(D):
+                    turn = complex(float(x[b, at, h, d]), float(x[b, at, h, D + d])) * complex(
+                        math.cos(float(angles[at, d])), math.sin(float(angles[at, d])) * (-1 if conj else 1)
+                    )
+                    assert complex(float(out[b, at, h, d]), float(out[b, at, h, D + d])) == pytest.approx(turn)
+    first, second = x.chunk(2, dim=-1)
+    rotary.apply_rotary(first, second, cos, sin, first, second, conj)
+    torch.testing.assert_close(x, out)

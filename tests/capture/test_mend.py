@@ -269,3 +269,22 @@ def test_a_video_has_as_many_patches_as_a_table_that_is_no_parameter(write: Any)
     """
     (b,) = built(write(source))
     assert runs(b) == "" and tuple(b.args[0].shape if b.args else b.kwargs["x"].shape) == (2, 3, 12, 32, 32)
+
+
+class Cells(nn.Module):
+    """A map of cells and which of them are void: torch's own attention over them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(96, 4)
+
+    def forward(self, picture: Tensor, mask: Tensor) -> Tensor:
+        _, c, _, _ = picture.shape
+        cells = picture.flatten(2).permute(2, 0, 1).unflatten(2, (1, c)).squeeze(2)
+        return cells + self.attention(cells, cells, cells, key_padding_mask=mask.flatten(1))[0]
+
+
+def test_the_width_of_torch_s_own_attention_and_the_length_of_its_mask() -> None:
+    values, tried = found(Cells())
+    assert not tried and values["picture"].shape[1] == 96
+    assert values["mask"].flatten(1).shape[1] == values["picture"].flatten(2).shape[2]

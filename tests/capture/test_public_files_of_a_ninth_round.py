@@ -57,6 +57,12 @@ def test_words_of_sizes_of_other_fields() -> None:
     assert [*usual.chosen(entry, names).values()] == [207, 18, 37000, 100, 32, False, 0.99, 18, 1024]
 
 
+def test_a_number_or_one_for_each_stage_is_a_number() -> None:
+    def entry(tower_layers: tuple[int, int] | int, text_layers: int | list[int], depths: list[int]): ...
+
+    assert usual.chosen(entry, ("tower_layers", "text_layers", "depths")) == {"tower_layers": 6, "text_layers": 6, "depths": [2, 2]}
+
+
 WIDTHS = """
 class Part(nn.Module):
     def __init__(self, start, hidden):

@@ -6,6 +6,7 @@ Everything is built under `torch.device("meta")`: a model of 405 billion weights
 from __future__ import annotations
 
 import contextlib
+import itertools
 import shlex
 import sys
 from collections.abc import Mapping
@@ -27,6 +28,7 @@ from screen.capture.build.entries import Made, made_of, model_of, of_one
 from screen.capture.build.configs import Missing, is_asked_of, settings_of
 from screen.capture.build.needs import Needs, needs
 from screen.capture.build.unbuilt import later, why_not
+from screen.capture.build.examples import settings_made
 from screen.capture.build.failing import asked_dtype, left_open, said_by_author
 from screen.capture.build.holder import arriving
 from screen.capture.build.meta_copy import on_meta, values_of
@@ -176,10 +178,10 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
                 raise asked from None
             chosen: list[Made] = []
             sizes: dict[str, dict[str, Any]] = {}
-            weights: dict[str, int] = {}
+            weights: dict[str, tuple[int, int]] = {}
             with contextlib.suppress(Exception), later(asked):
                 chosen, _, given = making(choose=True)
-                weights = {name: sum(p.numel() for p in model.parameters()) for name, (model, *_) in chosen}
+                weights = {name: usual.extent(model) for name, (model, *_) in chosen}
                 sizes = {name: told[name].chosen for name, _ in chosen}
                 proposed = {name: sizes[name] for name in _running(chosen, weights)}
                 asked.try_ = usual.proposed(asked.try_, spec, proposed, weights, _stated(settings))
@@ -243,7 +245,14 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
                 told[name].notes.append(f"`{maker}` makes it: its own defaults do not run")
                 told[name].notes += lines
                 ready = _ready(shown, model, spec.kind, stated, inputs, depth, own, changed, known, author=vars(module)[maker])
-            if not part and spec.path is not None and OPTIONAL not in settings and any(TRIED in note for note in ready.info.notes):
+            fails = any(TRIED in note for note in ready.info.notes)
+            if not part and fails and (author := _as_author(name, entries[name], given[name], module, reading)) is not None:
+                (model, own, changed), place, stated_there = author
+                given[name] = {**given[name], **stated_there}
+                told[name].settings |= stated_there
+                told[name].notes.append(f"its settings are those of {place}: with its own defaults no forward runs")
+                ready, fails = _ready(shown, model, spec.kind, stated, inputs, depth, own, changed, known, author=entries[name]), False
+            if not part and spec.path is not None and OPTIONAL not in settings and fails:
                 ready = _by_file(spec, name, entries[name], given[name], module, reading, ready)
             given_back = (*stand_in.notes(), *older.notes(), *launcher.notes(), *offline.notes())
             info = replace(ready.info, notes=(*given_back, *reading.lines, *told[name].notes, *refused, *notes, *ready.info.notes))
@@ -293,6 +302,22 @@ def _by_file(spec: TargetSpec, name: str, entry: Any, given: dict[str, Any], mod
     return ready
 
 
+def _as_author(
+    name: str, entry: Any, given: dict[str, Any], module: ModuleType, reading: Reading
+) -> tuple[tuple[nn.Module, Record, dict[str, list[Any]]], str, dict[str, Any]] | None:
+    """The model with the settings that its author makes for it, where a forward runs then, their place, and what they are; None elsewhere."""
+    fields = settings_of(entry, module)
+    for place, table in itertools.islice(settings_made(entry), _FILES) if fields else ():
+        found = {path: table[path.partition(".")[2]] for path in fields if path.partition(".")[2] in table and path not in given}
+        tried: list[str] = []
+        with contextlib.suppress(Exception):
+            made = model_of(name, entry, {**given, **found}, module, reading, Told())
+            _inputs(made[0], None, (), None, [], tried)
+            if not tried:
+                return made, place, {path: found[path] for path in found if path in made[2]}
+    return None
+
+
 def _stated(settings: Mapping[str, Any]) -> list[str]:
     """What the command line said, as words of it."""
     file = [f"--config {shlex.quote(settings[OPTIONAL])}"] if OPTIONAL in settings else []
@@ -311,9 +336,9 @@ def _filled_up(name: str, entry: Any, settings: dict[str, Any], module: ModuleTy
             sizes |= more
 
 
-def _running(chosen: list[Made], weights: Mapping[str, int]) -> list[str]:
+def _running(chosen: list[Made], weights: Mapping[str, tuple[int, int]]) -> list[str]:
     """Those of some models whose forward runs on inputs that are guessed; all of the models where none of the largest does."""
-    largest = sorted(dict(chosen), key=lambda name: -weights[name])[:_CALLS]
+    largest = sorted(dict(chosen), key=lambda name: weights[name], reverse=True)[:_CALLS]
     found = []
     for name in largest if len(chosen) > 1 else ():
         tried: list[str] = []

@@ -7,7 +7,6 @@ object that answers `cfg.x`, `cfg["x"]` and `cfg.get("x")`. What is missing is n
 
 from __future__ import annotations
 
-import argparse
 import ast
 import contextlib
 import dataclasses
@@ -26,8 +25,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from screen.capture.build.examples import example, literals_of, tables
+from screen.capture.build.examples import example
 from screen.capture.build.needs import Needs, needs
+from screen.capture.build.own_tables import as_table, stated, tables_of
 from screen.capture.build.overrides import changes, plain, unknown
 from screen.capture.build.reads import (
     HANDED,
@@ -356,7 +356,7 @@ def given_config(parameter: inspect.Parameter, entry: Any, settings: Any, told: 
     name = parameter.name
     if not isinstance(settings, str) and (offer := _offer(entry)) is not None:
         return _default_config(offer, name, entry, settings)
-    own, read = _tables(entry), reads_below(entry, name)
+    own, read = tables_of(entry), reads_below(entry, name)
     if isinstance(settings, str):
         if settings not in own:
             raise UsageError(f"`--set {name}=…` must name a table of the file", f"there is no `{settings}`", f"It has {_listed(own)}")
@@ -367,7 +367,7 @@ def given_config(parameter: inspect.Parameter, entry: Any, settings: Any, told: 
     entries = {**own.get(chosen, {}), **settings}
     lacking = [key for key, required in read.items() if required and key not in entries and not is_set(entry, name, key)]
     if lacking and not chosen:
-        chosen, table = _fullest(_elsewhere(entry), lacking)
+        chosen, table = stated(entry, own, lacking)
         entries, lacking = {**table, **settings}, [key for key in lacking if key not in table]
         if told is not None and chosen:
             told.append(f"`{name}` is {chosen}" + (f", which does not tell {_listed(dict.fromkeys(lacking))}" if lacking else ""))
@@ -392,19 +392,6 @@ def _container(parameter: inspect.Parameter, entries: Mapping[str, Any]) -> Any:
     made = library.OmegaConf.create(as_table(entries))
     library.OmegaConf.set_struct(made, True)
     return made
-
-
-def _fullest(tables: Iterator[tuple[str, dict[str, Any]]], wanted: list[str]) -> tuple[str, dict[str, Any]]:
-    """The first table that has all of these names, else the one that has most of them where that is more than half: code may read the others in
-    branches that are not taken, and names them where they are."""
-    best: tuple[str, dict[str, Any]] = "", {}
-    for name, given in tables:
-        table = {key: value for key, value in given.items() if value is not None or {*wanted} <= {*given}}
-        if {*wanted} <= {*table}:
-            return name, table
-        if len({*wanted} & {*table}) > max(len(wanted) / 2, len({*wanted} & {*best[1]})):
-            best = name, table
-    return best
 
 
 def _beside(entry: Any, asked: Mapping[str, bool]) -> type[Any] | None:
@@ -507,40 +494,6 @@ def _set_over(config: Any, settings: Mapping[str, Any]) -> None:
             setattr(config, key, value)
 
 
-def _tables(entry: Any) -> dict[str, dict[str, Any]]:
-    """The tables of settings that stand in the file of a class or function, those inside of its functions too."""
-    try:
-        found = literals_of(inspect.getsourcefile(entry) or "")
-    except TypeError:
-        found = {}
-    named = {n: as_table(v) for n, v in {**found, **globals_of(entry)}.items() if not n.startswith("__")}
-    flat = {n: v for n, v in named.items() if v and all(isinstance(k, str) for k in v)}
-    rows = {f"{n}[{key!r}]": row for n, v in flat.items() for key, row in v.items() if isinstance(row, dict) and row}
-    return {**flat, **rows}
-
-
-def as_table(value: Any, deep: int = 4) -> Any:
-    """Settings of any kind as a dictionary: a mapping, a namespace, an object of a dataclass, or a `ConfigDict`; other values as they are, and above
-    all of them nothing."""
-    if isinstance(value, types.SimpleNamespace | argparse.Namespace):
-        value = vars(value)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        value = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-    elif not isinstance(value, type | ModuleType | nn.Module) and callable(getattr(type(value), "to_dict", None)) and hasattr(type(value), "keys"):
-        value = value.to_dict()
-    if not isinstance(value, Mapping):
-        return {} if deep == 4 else value
-    return {key: as_table(entry, deep - 1) for key, entry in value.items()} if deep > 1 else dict(value)
-
-
-def _elsewhere(entry: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Tables of other files of the project that use a class or function, and the arguments of its command lines there."""
-    try:
-        return tables(inspect.getsourcefile(entry) or "", getattr(entry, "__name__", ""))
-    except TypeError:
-        return iter(())
-
-
 def _listed(names: Iterator[str] | Mapping[str, Any]) -> str:
     return ", ".join(f"`{n}`" for n in names) or "none"
 
@@ -584,7 +537,6 @@ def _copied(config: Any, holder: Any, key: str) -> bool:
 __all__ = [
     "Given",
     "Missing",
-    "as_table",
     "build_config",
     "config_of",
     "defaults_of",

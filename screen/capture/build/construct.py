@@ -26,13 +26,14 @@ from torch.nn.utils import parametrizations
 from torch.overrides import TorchFunctionMode
 
 from screen.capture import devices
+from screen.capture.build import usual
+from screen.capture.build.absent import absent
 from screen.capture.build.meta_copy import has_values, on_meta, values_of
 from screen.capture.initial.recorder import Recorder
 from screen.capture.kernels.older import leave_out
 from screen.capture.kernels import stand_in as kernels
 from screen.capture.build.configs import (
     Given,
-    as_table,
     build_config,
     config_of,
     fields_of,
@@ -45,10 +46,12 @@ from screen.capture.build.configs import (
     refused,
 )
 from screen.capture.build.needs import Needs, needs, refuses
+from screen.capture.build.own_tables import as_table
 from screen.capture.build.examples import example, realised
 from screen.capture.build.launcher import launched
-from screen.capture.build.offline import do_without
+from screen.capture.build.offline import do_without, without_file
 from screen.capture.build.libraries import lacks_torchvision
+from screen.capture.build.reads import only_kept
 from screen.capture.build.unread import switches
 from screen.capture.build.overrides import nest, plain, unknown
 from screen.capture.initial.buffers import Record, buffers
@@ -59,6 +62,8 @@ from screen.graph.target import OPTIONAL
 
 SMALL = 4096
 """Entries: tensors up to this size may be made on the CPU when a constructor reads values."""
+KEPT = "is not given: its class only keeps it"
+"""Of an argument that is there by name."""
 STATED = 1 << 20
 """Entries up to which a tensor that is asked for on the CPU by name is made there: a table, but no weight of a large model."""
 ROOM = 2 << 30
@@ -200,7 +205,7 @@ def attempted(run: Callable[[Values], _T]) -> _T:
         except Exception as error:
             if reads_a_value(error) and values is not Values.ALL:
                 values = Values.FEW if values is Values.NONE else Values.ALL
-            elif not (lacks_torchvision(error) or kernels.stand_in(error) or leave_out(error) or launched(error) or do_without(error)):
+            elif not any(mend(error) for mend in (lacks_torchvision, kernels.stand_in, leave_out, launched, do_without, without_file)):
                 raise
 
 
@@ -404,6 +409,12 @@ def arguments(
     missing = [p.name for p in known.values() if p.default is p.empty and p.name not in {*given, *open_needs}]
     stated, place = example(entry, missing, globals_of(entry)) if missing else ({}, "")
     lacking = [key for key in missing if key not in stated]
+    for key in [key for key in lacking if len(lacking) < len(known) and _is_kept(entry, known[key])]:
+        given[key] = absent(key, [], KEPT)
+        lacking.remove(key)
+        missing.remove(key)
+        if told is not None:
+            told.append(f"`{name}` only keeps its `{key}`: it is there by name only")
     if open_needs and not lacking and len(open_needs) == 1:
         raise next(iter(open_needs.values()))
     if lacking or open_needs:
@@ -414,6 +425,14 @@ def arguments(
         given = {**{key: Given(value, key) if isinstance(value, dict) else value for key, value in stated.items() if key not in inner}, **given}
         changed = {**{key: [_default(known[key]), plain(value)] for key, value in stated.items()}, **changed}
     return [], given, changed
+
+
+def _is_kept(entry: Any, parameter: inspect.Parameter) -> bool:
+    """Is an argument no number and no module, and only kept, `self.tokenizer = tokenizer`?"""
+    note = parameter.annotation
+    number = note is not parameter.empty and note in usual.NUMBERS
+    module = isinstance(note, type) and issubclass(note, nn.Module)
+    return not number and not module and only_kept(entry, parameter.name) and not usual.chosen(entry, (parameter.name,))
 
 
 def _here(parameter: inspect.Parameter) -> Any:

@@ -28,12 +28,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy
 import torch
 from torch import Tensor, nn
 
+from screen.capture.build.literals import Open, literals, options, value_of
+
 FILES, LARGEST, LEVELS = 300, 2**18, 6
 """Of a project: files that are looked at, the bytes of each, and how many folders, its own first, may be the root."""
+IMPORTS = 3
+"""Imports by `*` that are followed from one file to the next."""
 MANY = 8
 """Options of a command line, or keywords of a call, that may stand for a configuration without a word of the class."""
 _ROOT = re.compile(r"(readme|pyproject\.toml|setup\.py|setup\.cfg|\.git$)", re.IGNORECASE)
@@ -47,10 +50,6 @@ _MOVED = {"to", "cuda", "cpu", "float", "half", "bfloat16", "contiguous", "requi
 """Methods after which it is the same input: where it lies, and its precision, follow the model here."""
 STATEMENTS = 40
 """Of the examples of a docstring."""
-_ARITHMETIC = ("max", "min", "int", "len", "round")
-_ARRAYS = ("linspace", "arange", "array", "asarray", "geomspace", "logspace", "sqrt", "log", "log2", "exp")
-LONG = 10_000
-"""Numbers in a call of numpy that is run to find a value."""
 
 
 @dataclass
@@ -166,6 +165,16 @@ def _options_in(source: _Source) -> str:
     return f"what {source.settings} makes, which {name} imports" if source.settings else f"the command line of {name}"
 
 
+def settings_made(entry: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What the author says to the settings that are made for a class, `plan = Plan(rows, depth=6)`, `Net(plan)`, with the places."""
+    try:
+        file = os.path.abspath(inspect.getsourcefile(entry) or "")
+    except TypeError:
+        return
+    for source in _sources(file, getattr(entry, "__name__", "")):
+        yield from _made_for(source, entry.__name__, file)
+
+
 def _settings_of(source: _Source, names: set[str]) -> dict[str, Any]:
     """The keywords of the calls by which a file makes objects of settings of these names, `hparams = HParams(width=512, …)`."""
     found: dict[str, Any] = {}
@@ -182,25 +191,41 @@ def _keywords(source: _Source) -> Iterator[tuple[str, dict[str, Any]]]:
         if isinstance(call, ast.Call) and len(call.keywords) >= MANY:
             table: dict[str, Any] = {}
             for keyword in call.keywords:
-                with contextlib.suppress(_Open):
-                    table |= {keyword.arg: _value(keyword.value, source.names, source.options, {})} if keyword.arg else {}
+                with contextlib.suppress(Open):
+                    table |= {keyword.arg: value_of(keyword.value, source.names, source.options, {})} if keyword.arg else {}
             yield f"the `{ast.unparse(call.func)}` of {os.path.basename(source.path)}:{source.first + call.lineno}", table
 
 
 def _made_for(source: _Source, name: str, file: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """What is said to the settings that a file makes and hands to `name`, `plan = Plan(rows, depth=6)`, `Net(plan)`: keywords, over the entries of
     their class where it stands in `file`."""
-    handed = {a.id for call in _calls(source.tree, name) for a in (*call.args, *(k.value for k in call.keywords)) if isinstance(a, ast.Name)}
+    handed = _handed(source.tree, name)
     for node in ast.walk(source.tree):
         made = node.value if isinstance(node, ast.Assign) else None
         if not isinstance(made, ast.Call) or not isinstance(node, ast.Assign) or not {ast.unparse(t) for t in node.targets} & handed:
             continue
         found = _entries_of_class(file, ast.unparse(made.func).rpartition(".")[2])
         for keyword in made.keywords:
-            with contextlib.suppress(_Open):
-                found |= {keyword.arg: _value(keyword.value, source.names, source.options, {})} if keyword.arg else {}
+            with contextlib.suppress(Open):
+                value = value_of(keyword.value, source.names, source.options, {})
+                several = {k: v for k, v in value.items() if v is not None} if isinstance(value, dict) else {}  # `Plan(**settings)`
+                found |= {keyword.arg: value} if keyword.arg else several
         if found:
             yield f"the `{ast.unparse(made.func)}` of {os.path.basename(source.path)}:{source.first + made.lineno}", found
+
+
+def _handed(tree: ast.AST, name: str) -> set[str]:
+    """The names that stand in calls of `name` as they are, `Net(plan)`."""
+    return {a.id for call in _calls(tree, name) for a in (*call.args, *(k.value for k in call.keywords)) if isinstance(a, ast.Name)}
+
+
+def handed_here(entry: Any) -> set[str]:
+    """The names that a class or function is given in its own file."""
+    try:
+        own = _parsed(os.path.abspath(inspect.getsourcefile(entry) or ""))
+    except TypeError:
+        return set()
+    return _handed(own.tree, getattr(entry, "__name__", "")) if own is not None else set()
 
 
 def _entries_of_class(file: str, name: str, deep: int = 4) -> dict[str, Any]:
@@ -214,8 +239,8 @@ def _entries_of_class(file: str, name: str, deep: int = 4) -> dict[str, Any]:
         target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
         value = getattr(statement, "value", None)
         if isinstance(target, ast.Name) and isinstance(value, ast.expr):
-            with contextlib.suppress(_Open):
-                found[target.id] = _value(value, {}, {}, {})
+            with contextlib.suppress(Open):
+                found[target.id] = value_of(value, {}, {}, {})
     return found
 
 
@@ -235,7 +260,7 @@ def usage(entry: Any) -> Iterator[tuple[tuple[Any, ...], dict[str, Any], str]]:
                 try:
                     args = tuple(_input(a, source, near) for a in call.args)
                     kwargs = {k.arg: _input(k.value, source, near) for k in call.keywords if k.arg}
-                except _Open:
+                except Open:
                     continue
                 yield args, kwargs, f"{os.path.basename(source.path)}:{source.first + call.lineno}"
 
@@ -252,12 +277,12 @@ def _above(tree: ast.AST, call: ast.Call) -> dict[str, ast.expr]:
 
 
 def _input(node: ast.expr, source: _Source, near: dict[str, ast.expr], deep: int = 0) -> Any:
-    """A tensor made of literals, a literal, or a list or dictionary of such. Raises `_Open`."""
+    """A tensor made of literals, a literal, or a list or dictionary of such. Raises `Open`."""
     if isinstance(node, ast.Name) and node.id not in source.names and deep < 4:
         assigned = [n for n in ast.walk(source.tree) if isinstance(n, ast.Assign)]
         given = [n.value for n in assigned if any(isinstance(t, ast.Name) and t.id == node.id for t in n.targets)]
         if not given:
-            raise _Open
+            raise Open
         return _input(near.get(node.id, given[-1]), source, near, deep + 1)
     if isinstance(node, ast.Dict) and all(isinstance(key, ast.Constant) for key in node.keys):
         return {key.value: _input(v, source, near, deep) for key, v in zip(node.keys, node.values, strict=True)}  # type: ignore[union-attr]
@@ -265,20 +290,20 @@ def _input(node: ast.expr, source: _Source, near: dict[str, ast.expr], deep: int
         parts = [_input(value, source, near, deep) for value in node.elts]
         return parts if isinstance(node, ast.List) else tuple(parts)
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-        return _value(node, source.names, source.options, {})
+        return value_of(node, source.names, source.options, {})
     name = node.func.attr
     if name in _MOVED | {"long", "bool"}:
         value = _input(node.func.value, source, near, deep)
         return value.to(torch.long if name == "long" else torch.bool) if isinstance(value, Tensor) and name in ("long", "bool") else value
     if name not in _MADE or ast.unparse(node.func.value) != "torch":
-        raise _Open
-    args = [_value(a, source.names, source.options, {}) for a in node.args]
-    named = {k.arg: _value(k.value, source.names, source.options, {}) for k in node.keywords if k.arg == "size"}
+        raise Open
+    args = [value_of(a, source.names, source.options, {}) for a in node.args]
+    named = {k.arg: value_of(k.value, source.names, source.options, {}) for k in node.keywords if k.arg == "size"}
     try:
         with torch.random.fork_rng(devices=[]), torch.device("meta" if name in ("randn", "rand", "empty") else "cpu"):
             made = getattr(torch, name)(*args, **named)
     except (TypeError, RuntimeError, ValueError):
-        raise _Open from None
+        raise Open from None
     return made.to("meta") if made.is_floating_point() else made
 
 
@@ -364,34 +389,31 @@ def _imports(tree: ast.AST, name: str, parts: set[str]) -> bool:
     return imported
 
 
-@functools.lru_cache(maxsize=64)
-def _parsed(path: str) -> _Source | None:
-    """A file, with the literals of those of its project that it imports."""
+@functools.lru_cache(maxsize=1024)
+def _parsed(path: str, deep: int = IMPORTS) -> _Source | None:
+    """A file, with the literals of those of its project that it imports, and with `*` also those that these have by a `*`."""
     try:
         with open(path, encoding="utf-8") as opened:
-            source = _made(path, opened.read())
-    except (OSError, ValueError):
+            tree = ast.parse(opened.read())
+    except (OSError, SyntaxError, ValueError):
         return None
-    if source is not None:
-        for node in ast.walk(source.tree):
-            if isinstance(node, ast.ImportFrom) and node.module and (other := _imported_file(path, node.module)) is not None:
-                taken = _literals(other.tree)
-                named = {a.asname or a.name: a.name for a in node.names}
-                if settings := _settings_of(other, {*named.values()}):
-                    source.options, source.settings = {**settings, **source.options}, os.path.basename(other.path)
-                source.names = {**(taken if "*" in named else {k: taken[n] for k, n in named.items() if n in taken}), **source.names}
+    source = _Source(path, tree, options=options(tree))
+    for node in [n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module] if deep else ():
+        named = {a.asname or a.name: a.name for a in node.names}
+        found = _imported_file(path, node.module or "")
+        other = _parsed(found, deep - 1 if "*" in named else 0) if found and found != path else None
+        if other is not None:
+            if settings := _settings_of(other, {*named.values()}):
+                source.options, source.settings = {**settings, **source.options}, os.path.basename(other.path)
+            source.names |= other.names if "*" in named else {k: other.names[n] for k, n in named.items() if n in other.names}
+    source.names = literals(tree, source.options, source.names)
     return source
 
 
-def _imported_file(path: str, module: str) -> _Source | None:
-    """The file of a module beside another file, or in a folder above it."""
-    for folder in list(Path(path).parents)[:LEVELS]:
-        if (found := folder.joinpath(*module.split(".")).with_suffix(".py")).is_file():
-            try:
-                return _made(str(found), found.read_text(encoding="utf-8"))
-            except (OSError, ValueError):
-                return None
-    return None
+def _imported_file(path: str, module: str) -> str:
+    """The path of a module beside another file, or in a folder above it; empty for none."""
+    places = (folder.joinpath(*module.split(".")).with_suffix(".py") for folder in list(Path(path).parents)[:LEVELS])
+    return next((str(found) for found in places if found.is_file()), "")
 
 
 def _made(path: str, text: str, first: int = 0) -> _Source | None:
@@ -399,7 +421,8 @@ def _made(path: str, text: str, first: int = 0) -> _Source | None:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
         return None
-    return _Source(path, tree, _literals(tree), _options(tree), first)
+    given = options(tree)
+    return _Source(path, tree, literals(tree, given), given, first)
 
 
 def literals_of(file: str) -> dict[str, Any]:
@@ -409,47 +432,6 @@ def literals_of(file: str) -> dict[str, Any]:
 
 
 # -- what stands there ---------------------------------------------------------------------------------------------------------------------
-
-
-def _literals(tree: ast.AST) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for node in ast.walk(tree):
-        target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
-        if not isinstance(target, ast.Name | ast.Tuple) or not isinstance(node, ast.Assign):
-            continue
-        several = isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple)  # `batch, length = 3, 80`
-        pairs = zip(target.elts, node.value.elts, strict=False) if several else [(target, node.value)]  # type: ignore[union-attr, attr-defined]
-        for one, value in pairs:
-            try:
-                found.setdefault(one.id if isinstance(one, ast.Name) else "", _value(value, found, {}, {}))
-            except _Open:
-                continue
-    return found
-
-
-def _options(tree: ast.AST) -> dict[str, Any]:
-    """The defaults of a command line, `parser.add_argument("--n-layer", default=12)`, and what is written over them, `args.n_layer = 6`."""
-    found: dict[str, Any] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument":
-            words = [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
-            said = {k.arg: k.value for k in node.keywords}
-            name = max(words, key=lambda w: (w.startswith("--"), len(w)), default="").lstrip("-").replace("-", "_")
-            action = getattr(said.get("action"), "value", "")
-            try:
-                default = _value(said["default"], {}, {}, {}) if "default" in said else {"store_true": False, "store_false": True}[action]
-            except (_Open, KeyError, TypeError):
-                continue
-            found.setdefault(str(getattr(said.get("dest"), "value", name)), default)
-    called = [n for n in ast.walk(tree) if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call)]
-    parsed = [n for n in called if ast.unparse(n.value).endswith("parse_args()")]
-    held = {t.id for n in parsed for t in n.targets if isinstance(t, ast.Name)}
-    for node in ast.walk(tree):
-        target = node.targets[0] if isinstance(node, ast.Assign) else None
-        if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id in held and isinstance(node, ast.Assign):
-            with contextlib.suppress(_Open):
-                found.setdefault(target.attr, _value(node.value, {}, {}, {}))
-    return found
 
 
 def documented(cls: Any) -> list[ast.stmt]:
@@ -489,8 +471,8 @@ def _arguments(call: ast.Call, signature: inspect.Signature, source: _Source, se
     rest = loosely and any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
     for name, node in pairs:
         try:
-            value = _value(node, source.names, source.options, seen)
-        except _Open:
+            value = value_of(node, source.names, source.options, seen)
+        except Open:
             continue
         if name is None:  # `Net(**CONFIG)`
             found.update({k: v for k, v in value.items() if k in signature.parameters} if isinstance(value, dict) else {})
@@ -507,13 +489,13 @@ def _parts(call: ast.Call, signature: inspect.Signature, source: _Source, parts:
     found: dict[str, Any] = {}
     for name, node in pairs:
         if name in wanted and not isinstance(node, ast.Starred):
-            with contextlib.suppress(_Open):
+            with contextlib.suppress(Open):
                 found[name] = _part(node, source, parts)
     return found
 
 
 def _part(node: ast.expr, source: _Source, parts: dict[str, Any], deep: int = 4) -> Any:
-    """A module made of literals and of such modules, or several. Raises `_Open`."""
+    """A module made of literals and of such modules, or several. Raises `Open`."""
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _MOVED | {"eval", "train"}:
         node = node.func.value
     if isinstance(node, ast.Name) and deep:
@@ -526,71 +508,18 @@ def _part(node: ast.expr, source: _Source, parts: dict[str, Any], deep: int = 4)
     if cls is None and deep and isinstance(node, ast.Call) and ast.unparse(node.func) == "dict" and not node.args:
         return {k.arg: _given_to(k.value, source, parts, deep) for k in node.keywords if k.arg}
     if cls is None or not deep or not isinstance(node, ast.Call) or any(isinstance(a, ast.Starred) for a in node.args):
-        raise _Open
+        raise Open
 
     args = tuple(_given_to(value, source, parts, deep) for value in node.args)
     return Made(cls, args, {k.arg: _given_to(k.value, source, parts, deep) for k in node.keywords if k.arg})
 
 
 def _given_to(node: ast.expr, source: _Source, parts: dict[str, Any], deep: int) -> Any:
-    """A literal, or a module made of such. Raises `_Open`."""
+    """A literal, or a module made of such. Raises `Open`."""
     try:
-        return _value(node, source.names, source.options, {})
-    except _Open:
+        return value_of(node, source.names, source.options, {})
+    except Open:
         return _part(node, source, parts, deep - 1)
 
 
-class _Open(Exception):
-    """A value that the source does not tell."""
-
-
-def _is_arithmetic(call: ast.Call) -> bool:
-    """Is a call one of a few functions of numbers, `max(a, b)`, `np.linspace(0, 1, 50).tolist()`, that makes no large array?"""
-    func = call.func
-    if isinstance(func, ast.Name):
-        return func.id in _ARITHMETIC
-    large = any(isinstance(n, ast.Constant) and isinstance(n.value, int | float) and abs(n.value) > LONG for n in ast.walk(call))
-    if not isinstance(func, ast.Attribute) or large:
-        return False
-    return func.attr == "tolist" or (func.attr in _ARRAYS and ast.unparse(func.value) in ("np", "numpy"))
-
-
-def _value(node: ast.expr, names: dict[str, Any], options: dict[str, Any], seen: dict[str, Any]) -> Any:
-    """The value of a literal, of a name that stands for one, of an entry or an option, or of arithmetic with such. Raises `_Open`."""
-    if isinstance(node, ast.Name) and node.id in names:
-        return names[node.id]
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in options:
-        return options[node.attr]
-    kind = seen.get(ast.unparse(node.value).rpartition(".")[2]) if isinstance(node, ast.Attribute) else None
-    if isinstance(node, ast.Attribute) and isinstance(kind, enum.EnumMeta) and node.attr in kind.__members__:
-        return kind[node.attr]  # `Kind.RECURRENT`, by whichever way it is imported
-    if isinstance(node, ast.Tuple | ast.List) and not any(isinstance(entry, ast.Starred) for entry in node.elts):
-        entries = [_value(entry, names, options, seen) for entry in node.elts]
-        return entries if isinstance(node, ast.List) else tuple(entries)
-    if isinstance(node, ast.Call) and ast.unparse(node.func) in ("torch.device", "device"):
-        return "cpu"  # where this is built, a device is meta in any case
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict" and not node.args:
-        return {k.arg: _value(k.value, names, options, seen) for k in node.keywords if k.arg}
-    if isinstance(node, ast.Subscript):
-        try:
-            return _value(node.value, names, options, seen)[_value(node.slice, names, options, seen)]
-        except (KeyError, IndexError, TypeError):
-            raise _Open from None
-    try:
-        return ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        pass
-    if isinstance(node, ast.Name) or not all(map(_is_arithmetic, (n for n in ast.walk(node) if isinstance(n, ast.Call)))):
-        raise _Open
-    try:
-        known = {**names, **seen, "np": numpy, "numpy": numpy}
-        result = eval(compile(ast.Expression(node), "<call>", "eval"), known)  # arithmetic on names of the file
-    except Exception:  # a name of the function around it
-        raise _Open from None
-    result = result.tolist() if isinstance(result, numpy.ndarray | numpy.generic) else result
-    if not isinstance(result, int | float | str | list | tuple | dict):
-        raise _Open
-    return result
-
-
-__all__ = ["Made", "beside", "documented", "example", "literals_of", "realised", "tables", "usage"]
+__all__ = ["Made", "beside", "documented", "example", "handed_here", "literals_of", "realised", "settings_made", "tables", "usage"]

@@ -1,8 +1,9 @@
 """What a file asks the network for and a model can do without: a tokenizer, a list of words.
 
 The network is never used. Where a call of a library ends because it cannot be reached, the call gives a name that can be kept and of which nothing
-can be asked (`absent`); a report says so. What reads weights is not stood in for: a model is made of it. Settings are where
-the sizes of the model named are published (`published`).
+can be asked (`absent`); a report says so. The same is done for a class of the project's own that reads a file which is not there and that a module
+only holds. What reads weights is not stood in for: a model is made of it. Settings are where the sizes of the model named are published
+(`published`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import itertools
 import socket
 import sys
 from collections.abc import Iterator
@@ -32,6 +34,7 @@ _NAMES = {"ConnectionError", "ConnectError", "MaxRetryError", "LocalEntryNotFoun
 _OF_MODELS = ("from_config", "for_model", "to_diff_dict")
 """Methods of classes of `transformers` that read weights, or the settings of a model."""
 WHY = "asks the network for it, which is never used"
+UNREAD = "reads a file for it, which is not here"
 _made = Makeshift()
 notes, taken_back = _made.notes, _made.taken_back
 
@@ -65,6 +68,35 @@ def do_without(error: BaseException) -> bool:
         _made.tell(f"`{full}` asks the network, which is never used: what it gives is there by name only")
         return True
     return False
+
+
+def without_file(error: BaseException) -> bool:
+    """Make a class of the project that is no module and reads a file that is not here, a tokenizer, give a name alone where a module holds it; False
+    where it is another error."""
+    trail = list(frames(error))
+    if not trail or not isinstance(error, OSError | AssertionError) or not _speaks_of_a_file(error, *trail[-1]):
+        return False
+    for (outer, line), (inner, _) in itertools.pairwise(trail):
+        made = inner.f_locals.get("self")
+        if inner.f_code.co_name != "__init__" or isinstance(made, nn.Module) or not isinstance(outer.f_locals.get("self"), nn.Module):
+            continue
+        for call in _calls(outer, line):
+            found = _callee(call.func, outer)
+            if found is not None and found[2] is type(made) and _is_of_project(inner):
+                full = type(made).__name__
+                _put(found[0], found[1], lambda *_, full=full, **__: absent(f"{full}(…)", [], UNREAD))
+                _made.tell(f"`{full}(…)` reads a file that is not here ({error}): what it gives is there by name only")
+                return True
+    return False
+
+
+def _speaks_of_a_file(error: BaseException, frame: FrameType, line: int) -> bool:
+    """Is a file missing: by the error itself, or by an assertion that asks for it?"""
+    if isinstance(error, OSError):
+        return isinstance(error, FileNotFoundError) or "No such file" in str(error) or str(error).startswith("Not found")
+    said = statement(frame.f_code.co_filename, line)
+    asked = [n for n in ast.walk(said.test) if isinstance(n, ast.Attribute)] if isinstance(said, ast.Assert) else []
+    return any(n.attr in ("isfile", "exists", "is_file") for n in asked)
 
 
 def _sizes_of(holder: Any, function: Any, asked: str) -> bool:
@@ -139,4 +171,4 @@ def _is_of_library(function: Any) -> bool:
 _PATHS = (inspect.__file__.rpartition("/")[0] + "/",)
 """The standard library."""
 
-__all__ = ["WHY", "do_without", "notes", "taken_back"]
+__all__ = ["UNREAD", "WHY", "do_without", "notes", "taken_back", "without_file"]

@@ -1,9 +1,9 @@
 """A file that does not run to its end, read statement by statement.
 
 A script that trains when it is imported stops where its data are missing, or never. Read so, what cannot run is left out: statements that need a file
-or a package that is not there, what needs the names that these would have made, loops that train, and above the first class what a launcher would
-have set up (environment variables, processes, a GPU). Everything else that a statement raises ends the reading: what was defined above it is there.
-Which lines did not run is told.
+or a package that is not there, classes and functions that cannot be defined, what needs the names that these would have made, loops that train, and
+above the first class what a launcher would have set up (environment variables, processes, a GPU). Everything else that a statement raises ends the
+reading: what was defined above it is there. Which lines did not run is told.
 """
 
 from __future__ import annotations
@@ -112,7 +112,8 @@ def execute(path: str, module: ModuleType, reading: Reading, *, neighbour: bool 
                 reading.lines.append(f"{os.path.basename(path)}:{node.lineno} did not run ({why}): what it imports is there by name only")
                 continue
             full = isinstance(error, OSError) and error.errno in FULL
-            missing = (neighbour or isinstance(error, LEFT_OUT) or _asks_for(error, reading.lost)) and not full
+            defines = isinstance(node, ast.ClassDef | ast.FunctionDef)  # what needs it is missing then, and nothing else
+            missing = (neighbour or defines or isinstance(error, LEFT_OUT) or _asks_for(error, reading.lost)) and not full
             if not missing and not any(isinstance(v, type) and v.__module__ == module.__name__ for v in vars(module).values()):
                 if full or not _sets_up(node):
                     raise
@@ -277,8 +278,9 @@ class _Loader(importlib.machinery.SourceFileLoader):
         try:
             super().exec_module(module)
         except Exception:  # whatever it was, it comes again, or is left out
+            parts = {key: v for key, v in vars(module).items() if isinstance(v, ModuleType) and v.__name__ == f"{module.__name__}.{key}"}
             vars(module).clear()
-            vars(module).update(before)
+            vars(module).update(before | parts)  # those are imported by now, and Python puts them into their package once
             execute(self.path, module, self.reading, neighbour=os.path.realpath(self.path) != self.reading.target)
 
 

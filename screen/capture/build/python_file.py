@@ -201,6 +201,7 @@ def find(module: ModuleType, spec: TargetSpec) -> list[Candidate]:
         if name == "__screen__" and value is not None:
             return list(_listed(module, value, spec.text))
     found = _outermost(module)
+    found = _joining(module, found) + found
     if not found:
         found = [(n, v) for n, v in vars(module).items() if _is_own(v, module) and not _has_forward(v) and "__init__" in vars(v)]
     if not found:
@@ -326,6 +327,24 @@ def _outermost(module: ModuleType) -> list[Candidate]:
     return kept
 
 
+def _joining(module: ModuleType, outermost: list[Candidate]) -> list[Candidate]:
+    """The functions of a file that put all of its outermost classes into a container of torch and return that, `nn.Sequential(…)`."""
+    classes = {name for name, value in outermost if isinstance(value, type)}
+    tree = _tree(module) if classes and len(classes) == len(outermost) else ast.Module([], [])
+    names, containers = references(module), {"nn.Sequential", "Sequential", "torch.nn.Sequential"}
+    own = [n for n in tree.body if isinstance(n, ast.FunctionDef) and inspect.isfunction(vars(module).get(n.name)) and not n.name.startswith("_")]
+    return [(node.name, vars(module)[node.name]) for node in own if classes <= names.get(node.name, set()) and _returns(node, containers)]
+
+
+def _tree(module: ModuleType) -> ast.Module:
+    """The source of a file; nothing where it cannot be read."""
+    try:
+        with open(module.__file__ or "", encoding="utf-8") as file:
+            return ast.parse(file.read())
+    except (OSError, SyntaxError, ValueError):
+        return ast.Module([], [])
+
+
 def below(module: ModuleType, entries: Mapping[str, Any]) -> dict[str, Any]:
     """The classes of a file that these contain, the outermost of them: where a whole does not build here."""
     names, classes = references(module), defined_classes(module)
@@ -337,11 +356,7 @@ def references(module: ModuleType) -> dict[str, set[str]]:
     """For each class, function or table of the file, the names that its body reads, through whatever of the file it names.
 
     Base classes, decorators, annotations and arguments of `isinstance` and `super` are no containment."""
-    try:
-        with open(module.__file__ or "", encoding="utf-8") as file:
-            tree = ast.parse(file.read())
-    except (OSError, SyntaxError, ValueError):
-        return {}
+    tree = _tree(module)
     direct = {n.name: set(_read(n)) for n in tree.body if isinstance(n, ast.ClassDef | ast.FunctionDef)}
     for node in tree.body:
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
@@ -364,11 +379,7 @@ def references(module: ModuleType) -> dict[str, set[str]]:
 
 def makers(module: ModuleType, entry: Any) -> list[str]:
     """The functions of a file that return an instance of one of its classes, or what another one of them returns, in the order of the source."""
-    try:
-        with open(module.__file__ or "", encoding="utf-8") as file:
-            tree = ast.parse(file.read())
-    except (OSError, SyntaxError, ValueError):
-        return []
+    tree = _tree(module)
     own = [n for n in tree.body if isinstance(n, ast.FunctionDef) and inspect.isfunction(vars(module).get(n.name))] if isinstance(entry, type) else []
     names, before = {getattr(entry, "__name__", "")}, 0
     while len(names) > before:
@@ -409,9 +420,11 @@ def _returns(node: ast.FunctionDef, names: set[str]) -> bool:
 
 def _calls(node: ast.AST, names: set[str]) -> bool:
     func = node.func if isinstance(node, ast.Call) else None
+    if func is not None and ast.unparse(func) in names:  # `nn.Sequential(…)`
+        return True
     if isinstance(func, ast.Attribute):  # `Net.small()`
         return isinstance(func.value, ast.Name) and func.value.id in names and func.attr in names
-    return isinstance(func, ast.Name) and func.id in names
+    return False
 
 
 def _read(node: ast.AST) -> Iterator[str]:

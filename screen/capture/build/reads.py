@@ -306,6 +306,24 @@ def is_read_by_name(key: str, *sources: Any) -> bool:
     return any(source is not None and pattern.search(source_of(source) or "") for source in sources)
 
 
+def only_kept(cls: Any, name: str) -> bool:
+    """Does a constructor do nothing with an argument but keep it, `self.tokenizer = tokenizer`, and its forward not ask for that?"""
+    tree = tree_of(cls) if isinstance(cls, type) else None
+    body = next((n.body for n in ast.walk(tree) if isinstance(n, ast.ClassDef)), []) if tree is not None else []
+    methods = {n.name: n for n in body if isinstance(n, ast.FunctionDef)}
+    if not {"__init__", "forward"} <= {*methods}:
+        return False
+    kept = {ast.unparse(t): n.value for n in ast.walk(methods["__init__"]) if isinstance(n, ast.Assign) for t in n.targets}
+    places = {target for target, value in kept.items() if isinstance(value, ast.Name) and value.id == name and target.startswith("self.")}
+    asked = [n for n in ast.walk(methods["__init__"]) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
+    read = {ast.unparse(n) for m in methods.values() if m.name in ("__init__", "forward") for n in ast.walk(m) if _is_load(n)}
+    return bool(places) and len(asked) == len(places) and not places & read
+
+
+def _is_load(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
+
+
 __all__ = [
     "HANDED",
     "NOT_ATTRIBUTES",
@@ -321,6 +339,7 @@ __all__ = [
     "is_iterated",
     "is_read_by_name",
     "is_set",
+    "only_kept",
     "reads",
     "reads_below",
     "source_of",

@@ -33,15 +33,34 @@ def _only(first: nn.Module, second: nn.Module) -> list[str] | None:
 
 
 def depending(first: nn.Module, seconds: Iterable[tuple[nn.Module, bool]]) -> list[str] | None:
-    """The parameters that have more rows in one of the others, each of which has some, with a table or a map among them; a place in a table (true)
-    changes none. None where one is not so."""
+    """The parameters that have more rows in one of the others, each of which has some, with a table or a map among them, or has constants of another
+    size alone, or changes nothing; a place in a table (true) changes none. None where one is not so."""
     found: dict[str, None] = {}
     for second, index in seconds:
         grown = _only(first, second)
-        if grown is None or bool(grown) is index or not (index or any(p.dim() > 1 for n, p in first.named_parameters() if n in grown)):
+        if grown is None or (index and grown):
+            return None
+        tables = any(p.dim() > 1 for n, p in first.named_parameters() if n in grown)
+        if not (index or tables or (not grown and (_of_constants(first, second) or _alike(first, second)))):
             return None
         found |= dict.fromkeys(grown)
     return list(found)
+
+
+def _of_constants(first: nn.Module, second: nn.Module) -> bool:
+    """Has any constant another size in `second`: a table of positions that is computed, a mask?"""
+    mine, theirs = dict(first.named_buffers()), dict(second.named_buffers())
+    return any(name in theirs and theirs[name].shape != table.shape for name, table in mine.items())
+
+
+def _alike(first: nn.Module, second: nn.Module) -> bool:
+    """Has no module another number, word or list of such: a size that is not used, or that of a table in whose place another one is put?"""
+    return all(_plain(one) == _plain(other) for one, other in zip(first.modules(), second.modules(), strict=True))
+
+
+def _plain(module: nn.Module) -> dict[str, Any]:
+    own = {key: repr(value) for key, value in vars(module).items() if isinstance(value, int | float | str | list | tuple | dict) and key[0] != "_"}
+    return {key: value for key, value in own.items() if not (isinstance(module, nn.Embedding) and key == "num_embeddings")}
 
 
 def _shapes(model: nn.Module) -> dict[str, tuple[int, ...]]:

@@ -14,14 +14,18 @@ for the numbers, and nothing is judged with them before somebody says so: how ma
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import re
 import shlex
 import sys
+import types
 import typing
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from torch import nn
 
 from screen.capture.build.configs import config_of, defaults_of
 from screen.capture.build.reads import compared, is_iterated, used_as
@@ -30,7 +34,7 @@ from screen.graph.target import TargetSpec
 _DEVICE = r"^device$"
 _INDEX = r"(pad(ding)?|sos|eos|bos|cls|mask)(_token)?_(idx|id|index)$"
 _TOKENS = (
-    r"vocab|n_?tokens?$|num_(items|words|embeddings|users)|n_(items|words)$|^item_?num$|^user_?num$|dict(ionary)?_size|identifiers$|^voc$"
+    r"vocab|n_?tokens?$|num_(items|words|embeddings|users)|n_(items|words)$|^item_?num$|^user_?num$|dict(ionary)?_size|identifiers$|(^|_)voc(_size)?$"
     r"|(n|num)_(symbols|chars|characters|phonemes)$|(item|user|attribute|category)_(size|count|num)$"
     r"|(n|num)_(users|entities|relations|codes|categories)$"
 )
@@ -149,7 +153,7 @@ def chosen(entry: Any, lacking: tuple[str, ...]) -> dict[str, Any]:
             found[name] = size
             continue
         note = known[name].annotation if name in known else inspect.Parameter.empty
-        kinds = (note, *typing.get_args(note))
+        kinds = (note, *typing.get_args(note), *_members(note))
         size, text = _size(name), bool({str, "str"} & {*kinds})
         if size is None and (type(None) in kinds or re.search(r"\bOptional\[|\|\s*None\b", note if isinstance(note, str) else "")):
             found[name] = None
@@ -158,12 +162,29 @@ def chosen(entry: Any, lacking: tuple[str, ...]) -> dict[str, Any]:
             size = next(compared(entry, name), size if not text else None)
             size = _USED.get(used_as(entry, name)) if size is None and not text else size
         size = False if size is None and note in (bool, "bool") else size
-        if type(size) is int and note not in NUMBERS[1:] and (_lists(note) or is_iterated(entry, name)):
+        if type(size) is int and not {int, "int"} & {*_members(note)} and (_lists(note) or is_iterated(entry, name)):
             size = [64 if _fits(_WIDTHS, name) else LIST if size == LAYERS else size] * LIST
         if size is None or not (isinstance(size, str | list) or any(one in NUMBERS for one in kinds)):
             return {}
         found[name] = size
     return found
+
+
+def _members(note: Any) -> tuple[Any, ...]:
+    """What an argument of an annotation may be, `int | tuple[int, int]`; of an annotation as text the words."""
+    if not isinstance(note, str):
+        return typing.get_args(note) if typing.get_origin(note) in (typing.Union, types.UnionType) else (note,)
+    try:
+        tree = ast.parse(note, mode="eval").body
+    except SyntaxError:
+        return (note,)
+    if isinstance(tree, ast.Subscript) and ast.unparse(tree.value).rpartition(".")[2] in ("Union", "Optional"):
+        parts = tree.slice.elts if isinstance(tree.slice, ast.Tuple) else [tree.slice]
+    else:
+        parts = [tree]
+        while isinstance(parts[0], ast.BinOp):
+            parts[:1] = [parts[0].left, parts[0].right]
+    return tuple(map(ast.unparse, parts))
 
 
 def _lists(note: Any) -> bool:
@@ -181,10 +202,10 @@ def _above(entry: Any, name: str, known: Mapping[str, inspect.Parameter]) -> Any
 
 
 def proposed(
-    advice: str, spec: TargetSpec, sizes: Mapping[str, Mapping[str, Any]], weights: Mapping[str, int], stated: Iterable[str] = ()
+    advice: str, spec: TargetSpec, sizes: Mapping[str, Mapping[str, Any]], weights: Mapping[str, tuple[int, int]], stated: Iterable[str] = ()
 ) -> str:
     """The advice of an error, with a command by which a model builds: the one with most weights, which holds the others or does most. `sizes`: of
-    each that builds, with what was chosen for it; `weights`: how many it has; `stated`: words of the command line that there was."""
+    each that builds, with what was chosen for it; `weights`: the `extent` of each; `stated`: words of the command line that there was."""
     name = largest(sizes, weights)
     chosen = sizes[name]
     target = spec.text if spec.name is not None else f"{spec.text}::{name}"
@@ -198,9 +219,15 @@ def word(size: Any) -> str:
     return size if isinstance(size, str) else json.dumps(size)
 
 
-def largest(sizes: Mapping[str, Mapping[str, Any]], weights: Mapping[str, int]) -> str:
-    """The model with most weights, of equals the one with most sizes."""
+def largest(sizes: Mapping[str, Mapping[str, Any]], weights: Mapping[str, tuple[int, int]]) -> str:
+    """The model with the largest extent, of equals the one with most sizes."""
     return max(sizes, key=lambda name: (weights[name], len(sizes[name])))
 
 
-__all__ = ["ROWS", "chosen", "largest", "of_rows", "proposed", "word"]
+def extent(model: nn.Module) -> tuple[int, int]:
+    """How much a model is: how many tensors of weights it has, which no size that is guessed decides, and how many weights."""
+    own = [*model.parameters()]
+    return len(own), sum(p.numel() for p in own)
+
+
+__all__ = ["ROWS", "chosen", "extent", "largest", "of_rows", "proposed", "word"]

@@ -242,6 +242,11 @@ def _by_call(found: Failed, values: Values, look: Lookup) -> Iterator[tuple[str,
     if found.name in ("linear", "layer_norm", "rms_norm") and x.dim():
         shape = found.args[1] if found.name != "linear" else (operands[1].shape[-1],)
         yield from _last(found, values, x, int(tuple(shape)[-1]), look)
+    elif found.name == "multi_head_attention_forward" and len(found.args) > 3:
+        mask = found.kwargs.get("key_padding_mask")
+        if isinstance(mask, Tensor) and mask.dim() and "padded" in str(found.error):  # so many keys: the second operand's first axis
+            yield from ((n, v) for n in _sources(found, values, mask) for v in _lengthened(values[n], mask.shape[-1], operands[1].shape[0]))
+        yield from _last(found, values, x, int(found.args[3]), look)
     elif found.name in ("matmul", "__matmul__", "addmm", "mm", "spmm", "bmm") and len(operands) > 1:
         a, b = operands[-2:]
         if a.dim() and b.dim() > 1 and not found.origins(b):

@@ -6,6 +6,7 @@ was meant; any other value is an error as before. `numpy.float` and the like wer
 https://numpy.org/doc/stable/release/1.20.0-notes.html#using-the-aliases-of-builtin-types-like-np-int-is-deprecated
 `torch._six` held names of Python's own types until torch 2.0: https://github.com/pytorch/pytorch/blob/v1.13.1/torch/_six.py
 Constructors written for older versions of `transformers` end in `init_weights()`, and now in `post_init()`, which calls it (its docstring).
+Classes of torch that a project copied lack what torch's own code asks of them since: `batch_first` of attention (torch 1.9), off by default.
 `timm.models.layers` became `timm.layers` in timm 0.9, which keeps the old name, but none of the modules in it:
 https://github.com/huggingface/pytorch-image-models/blob/v0.9.0/timm/models/layers/__init__.py
 """
@@ -20,7 +21,8 @@ import inspect
 import math
 import re
 import sys
-from collections.abc import Iterator
+import traceback
+from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -28,6 +30,7 @@ import torch
 from torch import Tensor, nn
 
 from screen.capture.makeshift import Makeshift
+from screen.capture.trace.source_lines import TORCH
 
 _UNKNOWN = re.compile(r"([\w.]+)\(\) got an unexpected keyword argument '(\w+)'")
 """Python's own words."""
@@ -38,6 +41,7 @@ _LAYERS = "timm.models.layers."
 _LEFT_OUT = "__screen_left_out__"
 _ALIAS = re.compile(r"module 'numpy' has no attribute '(float|int|complex|object|str|bool)'")
 _TIED = "has no attribute 'all_tied_weights_keys'"
+_ASKED = re.compile(r"^'(\w+)' object has no attribute '(\w+)'")
 _GONE = re.compile(r"object has no attribute '(\w+)'")
 _left_out: dict[tuple[str, str], None] = {}
 _made = Makeshift()
@@ -56,6 +60,8 @@ def leave_out(error: BaseException) -> bool:
         return _ends_by_init_weights(_class_of(error))
     if isinstance(error, AttributeError) and (gone := _GONE.search(str(error))) is not None and gone[1] in _METHODS:
         return _given_back(_class_of(error), gone[1])
+    if isinstance(error, AttributeError) and (asked := _ASKED.search(str(error))) is not None and _by_torch(error):
+        return _copied(asked[1], asked[2])
     if isinstance(error, ImportError) and not isinstance(error, ModuleNotFoundError):
         return _moved(error)
     if isinstance(error, ModuleNotFoundError) and error.name == _SIX.__name__ and error.name not in sys.modules:
@@ -84,6 +90,26 @@ def _class_of(error: AttributeError) -> type[Any]:
     """The class of the module that lacks an attribute: torch raises without the object."""
     named = str(error).partition("'")[2].partition("'")[0]
     return next((cls for cls in _classes(nn.Module) if cls.__name__ == named and _is_pretrained(cls)), type(error.obj))
+
+
+def _by_torch(error: BaseException) -> bool:
+    """Does code of torch ask for what is missing?"""
+    asking = [f for f, _ in traceback.walk_tb(error.__traceback__) if f.f_code.co_name != "__getattr__"]
+    return bool(asking) and asking[-1].f_code.co_filename.startswith(TORCH)
+
+
+def _copied(name: str, key: str) -> bool:
+    """Give a copy of a class of torch, of its name, an attribute that torch has since and that is off by default: `batch_first` of attention."""
+    theirs = getattr(nn, name, None)
+    default = inspect.signature(theirs).parameters.get(key) if isinstance(theirs, type) else None
+    if default is None or (default.default is not None and default.default is not False):
+        return False
+    found = [cls for cls in _classes(nn.Module) if cls.__name__ == name and not cls.__module__.startswith("torch.") and not hasattr(cls, key)]
+    for cls in found:
+        setattr(cls, key, default.default)
+        _made.undone_by(functools.partial(delattr, cls, key))
+        _made.tell(f"`{name}`, a copy of torch's, has no `{key}`: it is `{default.default}`, as by default there")
+    return bool(found)
 
 
 def _is_pretrained(cls: type[Any]) -> bool:
@@ -178,12 +204,17 @@ def _lacks(function: Any, key: str) -> bool:
     return key not in getattr(function, _LEFT_OUT, ()) and all(p.name != key and p.kind is not p.VAR_KEYWORD for p in known)
 
 
+def _says_a_mask(key: str, given: Mapping[str, Any]) -> bool:
+    """Is it only a hint of what the mask beside it is? https://docs.pytorch.org/docs/stable/generated/torch.nn.TransformerEncoderLayer.html"""
+    return key == "is_causal" and any(given.get(name) is not None for name in ("src_mask", "tgt_mask", "attn_mask", "mask"))
+
+
 def _without(function: Any, key: str) -> Any:
     """The function, with a keyword left out that asks for nothing."""
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
-        if key in kwargs and (kwargs[key] is None or kwargs[key] is False):
+        if key in kwargs and (kwargs[key] is None or kwargs[key] is False or _says_a_mask(key, kwargs)):
             _made.tell(f"`{function.__qualname__}` takes no `{key}`: it is `{kwargs.pop(key)}`, and left out")
         return function(*args, **kwargs)
 

@@ -1,7 +1,7 @@
 """Rotary embeddings of flash-attention, written out.
 
 Source: flash_attn/layers/rotary.py (`apply_rotary_emb_torch`) of https://github.com/Dao-AILab/flash-attention. `cos` and `sin`: [L, R/2] or
-[B, L, R/2]; the first R features of each head turn, the others stay.
+[B, L, R/2]; the first R features of each head turn, the others stay. `apply_rotary`: csrc/rotary/rotary_cuda.cu there.
 """
 
 from __future__ import annotations
@@ -65,6 +65,14 @@ class RotaryEmbedding(nn.Module):
         return apply_rotary_emb(qkv, cos, sin, self.interleaved), apply_rotary_emb_kv_(kv, cos, sin, self.interleaved)
 
 
+def apply_rotary(x1: Tensor, x2: Tensor, cos: Tensor, sin: Tensor, out1: Tensor, out2: Tensor, conj: bool) -> None:
+    """The pairs (x1, x2) turn, the other way with `conj`, into (out1, out2), which may be themselves."""
+    sin = -sin if conj else sin
+    first, second = x1 * cos - x2 * sin, x1 * sin + x2 * cos
+    out1.copy_(first)
+    out2.copy_(second)
+
+
 ROTARY: dict[str, Any] = {
     "apply_rotary_emb": apply_rotary_emb,
     "apply_rotary_emb_func": apply_rotary_emb,
@@ -74,4 +82,6 @@ ROTARY: dict[str, Any] = {
     "RotaryEmbedding": RotaryEmbedding,
 }
 
-__all__ = ["ROTARY"]
+PAIRS: dict[str, Any] = {"apply_rotary": apply_rotary}
+
+__all__ = ["PAIRS", "ROTARY"]

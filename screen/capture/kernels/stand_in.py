@@ -21,7 +21,7 @@ from screen.errors import chain
 
 PACKAGES = frozenset(
     {"flash_attn", "flash_attn_interface", "xformers", "apex", "mamba_ssm", "causal_conv1d", "triton", "fla", "liger_kernel", "fairscale",
-     "memory_efficient_attention_pytorch"}
+     "memory_efficient_attention_pytorch", "rotary_emb"}
 )
 """Packages whose import may be stood in for."""
 
@@ -41,6 +41,7 @@ TABLE: dict[str, dict[str, Any]] = {
     "flash_attn_interface": attention.FLASH,
     "flash_attn.bert_padding": attention.PADDING,
     "flash_attn.layers.rotary": rotary.ROTARY,
+    "rotary_emb": rotary.PAIRS,
     "flash_attn.ops.rms_norm": norms.RMS,
     "flash_attn.ops.layer_norm": norms.LAYER,
     "flash_attn.ops.triton.layer_norm": {**norms.RMS, **norms.LAYER},
@@ -214,6 +215,11 @@ class _Compiler:
 
     def __instancecheck__(self, value: Any) -> bool:
         return False  # `isinstance(op, JITFunction)`, which torch asks of its own
+
+    def __or__(self, other: Any) -> Any:
+        return Any  # `Config | None`, in an annotation of torch's own
+
+    __ror__ = __or__
 
     def __getitem__(self, grid: Any) -> NoReturn:
         raise NotInstalled(f"the kernel `{self.name}` needs `triton`, which is not installed")
