@@ -213,7 +213,7 @@ def _mended(
     found: Failed, result: Outcome, values: Values, look: Lookup, fixed: set[str], more: Callable[[str, Values], list[Any]]
 ) -> Iterator[tuple[str, Any]]:
     """Arguments with other values, likely ones first."""
-    for name in result.missing:
+    for name in (*result.missing, *result.inner):
         if values.get(name) is None and name not in fixed:
             yield from ((name, value) for value in more(name, values) if value is not None)
     proposals: Iterator[tuple[str, Any]] = iter(())

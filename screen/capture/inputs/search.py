@@ -24,6 +24,7 @@ from screen.capture.inputs.context import BATCH, Lookup, forward_parameters, for
 from screen.capture.inputs.documented import documented
 from screen.capture.inputs.explicit import Inputs
 from screen.capture.inputs.mend import Far, mend
+from screen.capture.inputs.missing import taken
 from screen.capture.inputs.patterns import patterned
 from screen.capture.inputs.states import is_state, states
 from screen.capture.inputs.trial import first_tensor, outcome, short_twin
@@ -88,7 +89,7 @@ def infer(model: nn.Module, look: Lookup, fixed: Inputs, tried: list[str] | None
                 return fuller(model, twin, look, found)
             if search.nameless is not None:
                 return search.nameless
-            more = [forward_parameters(model)[name] for name in list(search.asked)[asked:]]
+            more = [taken(model, name) for name in list(search.asked)[asked:]]
             if not more:
                 break
             for one in more if len(more) > 1 else ():  # either of them may be meant: `assert exists(ids) ^ exists(embeddings)`
@@ -293,7 +294,7 @@ class _Search:
                         values[parameter.name], improved = value, True
                     if self.spent > limit:
                         return None
-            more = [forward_parameters(model)[name] for name in self.asked if name not in values]
+            more = [taken(model, name) for name in self.asked if name not in values]
             wanted, improved = [*wanted, *more], improved or bool(more)
         return None
 
@@ -315,7 +316,7 @@ class _Search:
             self.read = self.read or given
         if isinstance(found.error, NameError | NotInstalled) and not isinstance(found.error, UnboundLocalError):
             self.nameless = given
-        self.asked |= dict.fromkeys(name for name in found.missing if name not in kwargs)
+        self.asked |= dict.fromkeys(name for name in (*found.missing, *found.inner) if name not in kwargs)
         if self.furthest is None or found.reached > self.reached:
             self.furthest, self.reached = given, found.reached
         return None, cost
