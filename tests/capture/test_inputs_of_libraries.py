@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import torch
 from torch import Tensor, nn
-
-from tests.capture.first_try import writing
-
-write = pytest.fixture(writing)
-
 
 class Ragged(nn.Module):
     """Sentences of unequal lengths in one nested tensor, whose values are read again."""
@@ -105,3 +99,102 @@ def test_a_class_whose_new_takes_arguments_is_copied() -> None:
     report = screen.check(model, example_inputs={"x": torch.randn(2, 5, 24)})
     assert report.error is None and report.streams[0].depth == 3
     assert isinstance(model.last, nn.Linear) and all(isinstance(m, Low) for m in model.maps)
+
+
+class Pieces(nn.Module):
+    """Several tables of words, by names that its forward puts together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables = nn.ModuleDict({f"table_{name}_of": nn.Embedding(60, 24) for name in ("tempo", "key_change")})
+        self.norm, self.map = nn.LayerNorm(24), nn.Linear(24, 24)
+
+    def forward(self, score: dict[str, Tensor]) -> Tensor:
+        assert len(score) == len(self.tables)
+        x = 0.0
+        for name, ids in score.items():
+            assert f"table_{name}_of" in self.tables
+            x = x + self.tables[f"table_{name}_of"](ids)
+        return x + self.map(self.norm(x))
+
+
+def test_a_dictionary_has_the_names_within_those_of_the_parts() -> None:
+    """A look-up with a name put together of the key and of words of its own."""
+    import screen
+
+    report = screen.check(Pieces().eval())
+    assert report.error is None and report.streams[0].depth == 1
+
+
+class Grid(nn.Module):
+    """A video whose tokens are laid out on a grid again that only its own code knows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cut, self.norm, self.mix = nn.Conv3d(3, 24, (2, 4, 4), stride=(2, 4, 4)), nn.LayerNorm(24), nn.Conv3d(24, 24, 3, padding=1, groups=24)
+
+    def forward(self, clip: Tensor) -> Tensor:
+        x = self.cut(clip).flatten(2).transpose(1, 2)
+        y = self.norm(x).transpose(1, 2).reshape(x.shape[0], 24, 5, 6, 7)
+        return x + self.mix(y).flatten(2).transpose(1, 2)
+
+
+def test_a_written_grid_says_how_large_a_video_is() -> None:
+    """`reshape(b, c, 5, 6, 7)` where patches are of 2 × 4 × 4: ten frames of 24 × 28."""
+    from tests.capture.test_mend import found
+
+    kwargs, tried = found(Grid())
+    assert tuple(kwargs["clip"].shape) == (2, 3, 10, 24, 28) and not tried
+
+
+class Tiles(nn.Module):
+    """Tiles of several images of each text, one table of places for the patches of a tile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cut, self.places = nn.Conv2d(3, 24, 8, stride=8), nn.Parameter(torch.zeros(25, 24))
+        self.norm, self.map = nn.LayerNorm(24), nn.Linear(24, 24)
+
+    def forward(self, images: Tensor) -> Tensor:
+        texts, count, tiles, channels, width, height = images.shape
+        x = self.cut(images.reshape(texts * count * tiles, channels, width, height)).flatten(2).mT + self.places
+        return x + self.map(self.norm(x))
+
+
+def test_an_image_may_have_more_axes_than_a_video() -> None:
+    """A forward that takes six sizes apart."""
+    from tests.capture.test_mend import found
+
+    kwargs, tried = found(Tiles())
+    assert tuple(kwargs["images"].shape[-3:]) == (3, 40, 40) and kwargs["images"].dim() == 6 and not tried
+
+
+class Towers(nn.Module):
+    """Images, texts, or both, each optional; the text has as many words as its table has places."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.context_length, self.image_size = 21, (40, 40)
+        self.cut, self.grid, self.see = nn.Conv2d(3, 24, 10, stride=10), nn.Parameter(torch.zeros(17, 24)), nn.Linear(24, 24)
+        self.words, self.places, self.read = nn.Embedding(60, 24), nn.Parameter(torch.zeros(21, 24)), nn.Linear(24, 24)
+        self.first = nn.Parameter(torch.zeros(1, 1, 24))
+        self.norms = nn.ModuleList(nn.LayerNorm(24) for _ in range(2))
+
+    def forward(self, image: Tensor | None = None, text: Tensor | None = None) -> dict[str, Tensor]:
+        found = {}
+        if image is not None:
+            x = self.cut(image).flatten(2).mT
+            x = torch.cat([self.first.expand(len(x), 1, 24), x], 1) + self.grid
+            found["image"] = x + torch.relu(self.see(self.norms[0](x)))
+        if text is not None:
+            y = self.words(text) + self.places
+            found["text"] = y + torch.relu(self.read(self.norms[1](y)))
+        return found
+
+
+def test_a_second_tower_is_run_too() -> None:
+    """A text that is as long as the model says, and an image of the size that it keeps as a pair."""
+    from tests.capture.test_mend import found
+
+    kwargs, tried = found(Towers())
+    assert tuple(kwargs["image"].shape) == (2, 3, 40, 40) and tuple(kwargs["text"].shape) == (2, 21) and not tried

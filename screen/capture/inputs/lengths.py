@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from screen.capture.inputs.context import Lookup
 
 LONGEST = 2**22
 """Entries of an argument of integers, which has values."""
+
+
+_NAMES = re.compile(r"len|ctx|block_size")
+
+
+def named(look: Lookup) -> list[int]:
+    """Lengths that a model keeps under such a name."""
+    return sorted({v for m in look.model.modules() for k, v in vars(m).items() if type(v) is int and 1 < v <= 4096 and _NAMES.search(k)})
+
+
+def likely(look: Lookup) -> list[int]:
+    """A length of our own first, then the sizes of the model: some layers fix the length."""
+    sizes = sorted({s for p in look.model.parameters() if not isinstance(p, nn.parameter.UninitializedParameter) for s in p.shape if 1 < s <= 4096})
+    return [look.tokens, *[s for s in dict.fromkeys([*named(look), *sizes]) if s != look.tokens][:12]]
 
 
 def resized(value: Tensor, axis: int, size: int) -> Tensor:
@@ -74,4 +91,4 @@ def summed(equation: Any, operands: list[Tensor]) -> Iterator[tuple[Tensor, int,
         yield from ((one, have, wanted) for one, have in places for _, wanted in places if have != wanted)
 
 
-__all__ = ["LONGEST", "divisible", "equal", "evaluated", "resized", "summed"]
+__all__ = ["LONGEST", "divisible", "equal", "evaluated", "likely", "named", "resized", "summed"]

@@ -316,12 +316,21 @@ def _pieces(found: Failed, values: Values, x: Tensor, look: Lookup) -> Iterator[
     """What is cut into pieces, `frames.reshape(-1, 3, 64, 64)`, holds whole ones in its last axis."""
     sizes = [n for part in found.args[1:] for n in (part if isinstance(part, tuple | list) else [part])]
     if -1 not in sizes or not all(type(n) is int for n in sizes):
+        yield from ((name, whole) for whole in _gridded(sizes, look) for name in _sources(found, values, x) if values[name].dim() == whole.dim())
         return
     wanted = math.prod(sizes[sizes.index(-1) + 1 :])
     for name in _sources(found, values, x):
         value = values[name]
         if wanted > 1 and value.dim() and value.shape[-1] != wanted:
             yield name, look.floats(*(value.shape[:-1] if value.dtype.is_floating_point and value.dim() > 1 else value.shape), wanted)
+
+
+def _gridded(sizes: list[Any], look: Lookup) -> Iterator[Tensor]:
+    """The image or video whose patches fill a written grid, `tokens.reshape(b, c, 8, 56, 56)`: the steps of the first convolution are a patch."""
+    conv = look.first(nn.Conv2d, nn.Conv3d)
+    if conv is not None and len(sizes) > len(conv.stride) and all(type(n) is int for n in sizes):
+        grid = sizes[-len(conv.stride) :]
+        yield look.floats(BATCH, conv.in_channels, *(n * step for n, step in zip(grid, conv.stride, strict=True)))
 
 
 def _channels(found: Failed, values: Values, x: Tensor, weight: Tensor, look: Lookup) -> Iterator[tuple[str, Any]]:
@@ -362,6 +371,8 @@ def _maps(axes: int, channels: int, look: Lookup) -> Iterator[Tensor]:
             else:
                 yield look.floats(BATCH, channels, 4, side, side)
                 yield look.floats(BATCH, 4, channels, side, side)
+    elif axes > 5:  # images of a text, tiles of an image
+        yield from (look.floats(BATCH, *[1] * (axes - 4), channels, side, side) for side in SIDES)
 
 
 def _met(found: Failed, values: Values, a: Tensor, b: Tensor) -> Iterator[tuple[str, Any]]:
@@ -420,7 +431,7 @@ def _lengthened(value: Tensor, have: int, wanted: int) -> Iterator[Tensor]:
     for axis in free:  # of two axes the last one as well: each number of a table becomes a token
         if (axis < value.dim() - 1 < 3 or value.dim() == 2) and value.shape[axis] < have and value.shape[axis] + wanted - have > 0:
             yield resized(value, axis, value.shape[axis] + wanted - have)
-    if value.dim() in (4, 5) and value.dtype.is_floating_point:
+    if value.dim() > 3 and value.dtype.is_floating_point:
         for extra in (0, 1):
             ratio = math.sqrt(max(wanted - extra, 1) / max(have - extra, 1))
             sides = [s * ratio for s in value.shape[-2:]]
