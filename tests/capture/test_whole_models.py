@@ -496,7 +496,8 @@ class Unlike(nn.Module):
         self.mixers = nn.ModuleList(Branch(Attention() if kind == "a" else FFN()) for kind in kinds)
         self.ffns = nn.ModuleList(Branch(FFN()) for _ in kinds)
         self.routers = nn.ModuleList(nn.Linear(D, 4) for _ in kinds)
-        self.layers = nn.ModuleList(_Layer(kind, mixer, ffn, router) for kind, mixer, ffn, router in zip(kinds, self.mixers, self.ffns, self.routers, strict=True))
+        parts = zip(kinds, self.mixers, self.ffns, self.routers, strict=True)
+        self.layers = nn.ModuleList(_Layer(kind, mixer, ffn, router) for kind, mixer, ffn, router in parts)
 
     def forward(self, x: Tensor) -> tuple[Tensor, list[Tensor]]:
         logits = []

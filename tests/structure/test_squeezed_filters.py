@@ -27,9 +27,21 @@ class Filtered(nn.Module):
         return x + self.two(h)
 
 
+class Attended(nn.Module):
+    """Attention of all places, and the filter behind it: beside another mixer of tokens a feed-forward stays one."""
+
+    def __init__(self, squeezed: bool) -> None:
+        super().__init__()
+        self.norm, self.attention, self.filtered = nn.LayerNorm(D), nn.MultiheadAttention(D, 4, batch_first=True), Filtered(squeezed)
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = self.norm(x.flatten(2).mT)
+        return self.filtered(x + self.attention(tokens, tokens, tokens, need_weights=False)[0].mT.reshape(x.shape))
+
+
 @pytest.mark.parametrize(("squeezed", "role"), [(False, "ffn"), (True, "conv")])
 def test_a_squeezed_filter_is_a_convolution(squeezed: bool, role: str) -> None:
     """The gate of one number for each channel tells them apart."""
-    model = nn.Sequential(*(Filtered(squeezed) for _ in range(3))).eval()
+    model = nn.Sequential(*(Attended(squeezed) for _ in range(3))).eval()
     stream, = screen.check(model, example_inputs={"input": torch.zeros(2, D, 8, 8)}).streams
-    assert [s.role for k in stream.kinds for s in k.sublayers] == [role]
+    assert [s.role for k in stream.kinds for s in k.sublayers] == ["attention", role]

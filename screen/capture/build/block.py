@@ -195,8 +195,9 @@ class Shape:
             if node.index in above or node.index in self.graph.outputs:
                 above.update(node.inputs)
         shapes = {nodes[i].shape for i in self.graph.outputs if i not in above}
-        widths = {(nodes[i].shape or (0,))[-1:] for i in self.graph.outputs[:1]}
-        return frozenset(i for i in self.graph.outputs if i not in above or ((nodes[i].shape or (0,))[-1:] in widths and nodes[i].shape not in shapes))
+        width = {i: (nodes[i].shape or (0,))[-1] for i in self.graph.outputs}
+        own = {i for i, size in width.items() if size == width[self.graph.outputs[0]] and nodes[i].shape not in shapes}
+        return frozenset(i for i in self.graph.outputs if i not in above or i in own)
 
     @cached_property
     def _reach(self) -> list[int]:
