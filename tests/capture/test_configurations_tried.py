@@ -271,3 +271,41 @@ def test_a_table_of_configurations_has_rows_of_any_kind(write: Any) -> None:
     """
     (b,) = built(write(source))
     assert runs(b) == "" and b.model.embed.embedding_dim == 32 and b.info.changed == {"config": [None, "CONFIGS['base']"]}  # type: ignore[union-attr]
+
+
+LAYERED = """
+from dataclasses import dataclass
+
+
+@dataclass
+class Plain:
+    d: int
+    n_layers: int
+
+
+@dataclass
+class Gated:
+    d: int
+    n_layers: int
+    gate: float
+
+
+class Part(nn.Module):
+    def __init__(self, d):
+        super().__init__()
+        self.settings = Plain(d=d, n_layers=0)
+
+
+class Stack(Base):
+    def __init__(self, config: "Plain | Gated", vocab: int = 50):
+        super().__init__(config.d, config.n_layers, vocab)
+"""
+
+
+def test_settings_of_two_classes_are_those_of_the_first(write: Any) -> None:
+    """A call that asks for no layers makes settings for a part of another model, and none of this one."""
+    target = f"{write(LAYERED)}::Stack"
+    with pytest.raises(UsageError, match=r"needs `config\.d`, `config\.n_layers`"):
+        built(target)
+    (b,) = built(target, **{"config.d": 16, "config.n_layers": 2})
+    assert len(b.model.maps) == 2  # type: ignore[arg-type]

@@ -198,3 +198,29 @@ def test_a_second_tower_is_run_too() -> None:
 
     kwargs, tried = found(Towers())
     assert tuple(kwargs["image"].shape) == (2, 3, 40, 40) and tuple(kwargs["text"].shape) == (2, 21) and not tried
+
+
+class Sounds(nn.Module):
+    """Sound without an axis of channels, through filters that are long, and a label for each of what is left."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.cut, self.cut2 = nn.GroupNorm(4, 24), nn.Conv1d(1, 24, 10, stride=5), nn.Conv1d(24, 24, 8, stride=4)
+        self.map, self.names = nn.Linear(24, 24), nn.Embedding(12, 24)
+
+    def forward(self, sounds: Tensor, names: Tensor) -> Tensor:
+        if sounds.ndim != 2:
+            raise ValueError(f"sounds have two axes, not {sounds.ndim}")
+        x = self.cut2(torch.relu(self.norm(self.cut(sounds.unsqueeze(1))))).mT
+        if x.shape[1] != names.shape[1]:
+            raise ValueError("a name is missing")
+        return x + self.map(x) * self.names(names)
+
+
+def test_a_label_for_each_frame_of_a_sound() -> None:
+    """Integers are refused by the norm, a short sound by the filters, and another number of labels by a condition."""
+    from tests.capture.test_mend import found
+
+    kwargs, tried = found(Sounds())
+    frames = Sounds().cut2(Sounds().cut(torch.zeros(1, 1, kwargs["sounds"].shape[1]))).shape[-1]
+    assert kwargs["sounds"].dtype == torch.float32 and kwargs["names"].shape[1] == frames and not tried

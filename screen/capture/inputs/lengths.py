@@ -44,15 +44,16 @@ def resized(value: Tensor, axis: int, size: int) -> Tensor:
 
 
 def equal(values: dict[str, Any], test: ast.expr, names: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """A length that a condition wants to be a number: `assert length == 1`."""
+    """A length that a condition wants to be a number: `assert length == 1`, `if labels.shape[1] != x.shape[1]: raise …`."""
     for node in ast.walk(test):
-        if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq):
-            length, wanted = (evaluated(side, names) for side in (node.left, node.comparators[0]))
-            if type(length) is not int or type(wanted) is not int or wanted < 1:
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq | ast.NotEq):
+            sides = [evaluated(side, names) for side in (node.left, node.comparators[0])]
+            if any(type(side) is not int or side < 1 for side in sides):
                 continue
-            for name, value in values.items():
-                axes = range(1, value.dim()) if isinstance(value, Tensor) else ()
-                yield from ((name, resized(value, axis, wanted)) for axis in axes if value.shape[axis] == length)
+            for length, wanted in (sides, sides[::-1]):
+                for name, value in values.items():
+                    axes = range(1, value.dim()) if isinstance(value, Tensor) else ()
+                    yield from ((name, resized(value, axis, wanted)) for axis in axes if value.shape[axis] == length)
 
 
 def divisible(values: dict[str, Any], said: ast.stmt, names: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -43,6 +43,9 @@ SIDES = (32, 16, 64)
 """Sides of the maps that take the place of an argument with too few axes."""
 _LONG = re.compile(r"dimension -1 must have length (\d+)")
 """What torch says of an axis that has to be so long."""
+_FLOATS = re.compile(r"must be (either )?a? ?floating|should be the same|expected .*(Float|float)|not implemented for '?(Long|Int)")
+_SHORT = "Kernel size can't be greater than actual input size"
+"""What torch says of integers where it takes floats alone, and of a filter that is longer than what it runs over."""
 _CONVOLUTIONS = {"conv1d": 3, "conv2d": 4, "conv3d": 5}
 
 
@@ -239,6 +242,10 @@ def _by_call(found: Failed, values: Values, look: Lookup) -> Iterator[tuple[str,
     if not operands:
         return
     x = operands[0]
+    if not x.dtype.is_floating_point and _FLOATS.search(str(found.error)) is not None:  # measured numbers, no ids
+        yield from ((n, look.floats(*values[n].shape)) for n in _sources(found, values, x) if not values[n].dtype.is_floating_point)
+    if _SHORT in str(found.error):
+        yield from ((n, resized(values[n], -1, FRAMES * values[n].shape[-1])) for n in _sources(found, values, x) if values[n].dim() > 1)
     if found.name in ("linear", "layer_norm", "rms_norm") and x.dim():
         shape = found.args[1] if found.name != "linear" else (operands[1].shape[-1],)
         yield from _last(found, values, x, int(tuple(shape)[-1]), look)
@@ -470,7 +477,7 @@ def _by_statement(found: Failed, result: Outcome, values: Values, look: Lookup) 
         yield from ((name, number) for name, value in values.items() if any(v is value for v in asked) for number in numbers)
         return
     wanted: int | None = None
-    if isinstance(said, ast.Assert):
+    if isinstance(said, ast.Assert) or (isinstance(said, ast.If) and isinstance(result.error, ValueError | RuntimeError | AssertionError)):
         wanted = next((n.value for n in ast.walk(said.test) if isinstance(n, ast.Constant) and type(n.value) is int and 0 < n.value < 6), None)
         named = re.search(r"\.ndim|\.dim\(\)|len\(\w+\.(shape|size\(\))\)", ast.unparse(said.test)) is not None
         if not named:
@@ -483,8 +490,8 @@ def _by_statement(found: Failed, result: Outcome, values: Values, look: Lookup) 
     if wanted is None and not deeper:
         return
     tensors = {n.id: frame.f_locals.get(n.id) for n in ast.walk(said) if isinstance(n, ast.Name)}
-    for value in tensors.values():
-        if isinstance(value, Tensor):
+    for value in sorted(_tensors(tensors.values()), key=Tensor.dim):
+        if value.dim() or wanted is not None:
             for name in _sources(found, values, value):
                 count = wanted if wanted is not None else values[name].dim() + 1
                 yield from ((name, v) for v in _axes(values[name], count, look))
