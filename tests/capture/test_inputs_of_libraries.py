@@ -200,6 +200,29 @@ def test_a_second_tower_is_run_too() -> None:
     assert tuple(kwargs["image"].shape) == (2, 3, 40, 40) and tuple(kwargs["text"].shape) == (2, 21) and not tried
 
 
+class Tiled(nn.Module):
+    """Tiles of the size that the model names, whose number of patches its code knows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.image_size, self.patches = 70, 25
+        self.cut, self.norm, self.map = nn.Conv2d(3, 24, 14, stride=14), nn.LayerNorm(24), nn.Linear(24, 24)
+
+    def forward(self, images: Tensor) -> Tensor:
+        texts, count, tiles, channels, width, height = images.shape
+        x = self.cut(images.reshape(texts * count * tiles, channels, width, height)).flatten(2).mT
+        assert x.shape[1] == self.patches
+        return x + self.map(self.norm(x))
+
+
+def test_a_tile_has_the_size_that_its_model_names() -> None:
+    """More axes are put in front of the image that was tried with four."""
+    from tests.capture.test_mend import found
+
+    kwargs, tried = found(Tiled())
+    assert tuple(kwargs["images"].shape[-3:]) == (3, 70, 70) and kwargs["images"].dim() == 6 and not tried
+
+
 class Sounds(nn.Module):
     """Sound without an axis of channels, through filters that are long, and a label for each of what is left."""
 

@@ -564,6 +564,8 @@ def _axes(value: Tensor, count: int, look: Lookup) -> Iterator[Tensor]:
             if count == value.dim() + 1:
                 yield look.floats(*value.shape, k)
                 yield value.unsqueeze(-1).repeat(*[1] * value.dim(), k)
+    if count > 5 and value.dim() > 3:  # an image of its own size
+        yield look.floats(value.shape[0], *[1] * (count - 4), *value.shape[-3:])
     channels = [value.shape[1]] if value.dim() > 3 else list(dict.fromkeys([*value.shape[-1:], *look.widths[:3]]))
     if value.dim() in (1, 2, 3) and count <= 3:
         for width in channels:
