@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
 from screen.capture.build.configs import Missing, Needs
 from screen.child.run import explain
@@ -309,3 +310,23 @@ def test_settings_of_two_classes_are_those_of_the_first(write: Any) -> None:
         built(target)
     (b,) = built(target, **{"config.d": 16, "config.n_layers": 2})
     assert len(b.model.maps) == 2  # type: ignore[arg-type]
+
+
+COPIED = """
+from copy import deepcopy
+
+
+class Acting(Base):
+    def __init__(self, activation=None, d=24):
+        super().__init__(d)
+        self.act = nn.GELU() if activation is None else deepcopy(activation)
+
+    def extra(self, x):
+        return self.act(x)
+"""
+
+
+def test_what_is_copied_is_no_configuration(write: Any) -> None:
+    """`deepcopy` asks it for names of Python's own."""
+    (b,) = built(f"{write(COPIED)}::Acting", d=16)
+    assert isinstance(b.model.act, torch.nn.GELU)
