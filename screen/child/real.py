@@ -5,7 +5,6 @@ Built on the CPU in float32 from a seed; the global random states (torch, `rando
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
@@ -16,6 +15,7 @@ from torch import nn
 from screen.capture.build import python_file
 from screen.capture.build.built import Built
 from screen.capture.build.construct import arguments
+from screen.capture.build.deep import deep
 from screen.capture.build.inner import inner
 from screen.capture.build.overrides import nest
 from screen.capture.build.random_state import seeded
@@ -31,7 +31,7 @@ def real(request: Request, built: Built, seed: int, more: Mapping[str, Any] | No
     """A fresh model for each seed, with more settings (as of `--set`) or without, or a copy of the live one. `module`: its file, where that ran
     already. Raises `LoadError`; exceptions of the user's code pass through."""
     if built.original is not None:
-        model = copy.deepcopy(built.original)
+        model = deep(built.original)
     else:
         with seeded(seed):
             model = _made(parse(request.target), request, built, more or {}, module)
@@ -99,7 +99,7 @@ def _made(spec: TargetSpec, request: Request, built: Built, more: Mapping[str, A
     older.again()
     name, entry = entry_of(spec, built, module)
     if isinstance(entry, nn.Module):
-        return copy.deepcopy(_part(name, entry, built.part))
+        return deep(_part(name, entry, built.part))
     args, kwargs = call_of(name, entry, request, {**built.supplied, **more}, module)
     return _part(name, entry(*args, **kwargs), built.part)
 

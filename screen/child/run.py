@@ -256,6 +256,7 @@ def explain(error: BaseException, request: Request, doing: str) -> ScreenError:
     if (loaded := _loads_weights(error.__traceback__)) is not None:
         file, line, name = loaded
         advice = f"Build it from its config (`{name}.from_config(config)`, `{name}(config)`) where it reads weights now"
+        advice = _switch(error.__traceback__) or advice
         found = f"{os.path.basename(file)}:{line} calls `from_pretrained`, which reads weights, and these are never downloaded"
         return LoadError(f"`{request.target}` must build without weights", found, advice, file=file, line=line, details=_details(error))
     if doing == "trace":
@@ -288,6 +289,18 @@ def _loads_weights(trail: TracebackType | None) -> tuple[str, int, str] | None:
             return trail.tb_frame.f_code.co_filename, trail.tb_lineno, getattr(owner, "__name__", "Model")
         trail = trail.tb_next
     return None
+
+
+def _switch(trail: TracebackType | None) -> str:
+    """How the weights are left out, where a call on the way takes a word for it: `create(name, pretrained_text=True)`."""
+    while trail is not None:
+        code, given = trail.tb_frame.f_code, trail.tb_frame.f_locals
+        for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
+            if "pretrain" in name and given.get(name) is True:
+                called = type(given["self"]).__name__ if code.co_name == "__init__" and "self" in given else code.co_name
+                return f"Say `{name}=False` where `{called}` is called"
+        trail = trail.tb_next
+    return ""
 
 
 def _refused(error: BaseException, request: Request) -> str:

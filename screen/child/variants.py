@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import copy
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 from screen.capture.build.built import Built
+from screen.capture.build.deep import deep
 from screen.capture.trace.dropouts import DropoutsOff
 from screen.capture.trace.tracer import trace
 from screen.child.draw import INSTALLED
@@ -144,7 +144,7 @@ def _whole(sides: Iterable[ast.expr]) -> Iterator[int]:
 def _in_bfloat16(built: Built) -> Graph | None:
     """The program of a copy with weights and inputs in bfloat16."""
     try:
-        model = copy.deepcopy(built.model).to(torch.bfloat16)
+        model = deep(built.model).to(torch.bfloat16)
         args, kwargs = tree_map_only(Tensor, lambda t: t.to(torch.bfloat16) if t.is_floating_point() else t, (built.args, built.kwargs))
         found = trace(model, args, kwargs, initialisers=built.initialisers)
     except Exception:  # of the user's code, or of a model that cannot be copied: it was not asked for

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
 from screen.capture.build.configs import Missing, Needs
 from screen.child.run import explain
@@ -271,3 +272,61 @@ def test_a_table_of_configurations_has_rows_of_any_kind(write: Any) -> None:
     """
     (b,) = built(write(source))
     assert runs(b) == "" and b.model.embed.embedding_dim == 32 and b.info.changed == {"config": [None, "CONFIGS['base']"]}  # type: ignore[union-attr]
+
+
+LAYERED = """
+from dataclasses import dataclass
+
+
+@dataclass
+class Plain:
+    d: int
+    n_layers: int
+
+
+@dataclass
+class Gated:
+    d: int
+    n_layers: int
+    gate: float
+
+
+class Part(nn.Module):
+    def __init__(self, d):
+        super().__init__()
+        self.settings = Plain(d=d, n_layers=0)
+
+
+class Stack(Base):
+    def __init__(self, config: "Plain | Gated", vocab: int = 50):
+        super().__init__(config.d, config.n_layers, vocab)
+"""
+
+
+def test_settings_of_two_classes_are_those_of_the_first(write: Any) -> None:
+    """A call that asks for no layers makes settings for a part of another model, and none of this one."""
+    target = f"{write(LAYERED)}::Stack"
+    with pytest.raises(UsageError, match=r"needs `config\.d`, `config\.n_layers`"):
+        built(target)
+    (b,) = built(target, **{"config.d": 16, "config.n_layers": 2})
+    assert len(b.model.maps) == 2  # type: ignore[arg-type]
+
+
+COPIED = """
+from copy import deepcopy
+
+
+class Acting(Base):
+    def __init__(self, activation=None, d=24):
+        super().__init__(d)
+        self.act = nn.GELU() if activation is None else deepcopy(activation)
+
+    def extra(self, x):
+        return self.act(x)
+"""
+
+
+def test_what_is_copied_is_no_configuration(write: Any) -> None:
+    """`deepcopy` asks it for names of Python's own."""
+    (b,) = built(f"{write(COPIED)}::Acting", d=16)
+    assert isinstance(b.model.act, torch.nn.GELU)

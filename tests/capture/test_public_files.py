@@ -10,6 +10,8 @@ import pytest
 import torch
 
 from screen.capture.build import offline
+from screen.child.protocol import Request
+from screen.child.run import explain
 from screen.errors import ScreenError
 from screen.tables import composed
 
@@ -193,6 +195,9 @@ class Weights(Words):
     @classmethod
     def from_config(cls, config):
         return cls()
+
+def tower(name, pretrained_text=True):
+    return Weights.from_pretrained(name) if pretrained_text else Weights()
 """
 
 
@@ -225,6 +230,15 @@ def test_what_the_network_would_have_given_is_named_where_it_is_asked(write: Any
 def test_weights_from_the_network_are_not_done_without(write: Any) -> None:
     with offline.taken_back(), pytest.raises(OSError, match="could not connect"):
         built(write(FETCHES.replace("Words", "Weights").replace("LINE", "x")))
+
+
+@pytest.mark.usefixtures("library")
+def test_a_function_of_a_library_that_reads_weights_is_not_done_without(write: Any) -> None:
+    """It has a word for it, which is said: what it gives without the network is no model."""
+    text = "\n\nfrom fetcher_of_first_try import tower\n\ndef build_model():\n    return tower('base')\n"
+    with offline.taken_back(), pytest.raises(OSError, match="could not connect") as caught:
+        built(write(text))
+    assert "Say `pretrained_text=False` where `tower` is called" in str(explain(caught.value, Request("model.py"), "load"))
 
 
 CARRY = """

@@ -118,3 +118,30 @@ def test_a_part_without_weights_stands_for_no_whole(write: Any) -> None:
     source += "class Whole(Base):\n    def __init__(self):\n        super().__init__()\n"
     with pytest.raises(AssertionError, match="no table"):
         built(write(source + "        self.part = Part()\n        assert self is None, 'no table'\n"))
+
+
+LISTED = '''
+from typing import List
+
+
+class Splits(Base):
+    """Args:
+        parts (List[str]): what is split off, of these words:
+            ``"voice"``, ``"piano"``.
+        vocab (int): how many "words" there are
+    """
+
+    def __init__(self, parts: List[str], vocab: int = 50):
+        super().__init__(vocab=vocab)
+        self.heads = nn.ModuleList(nn.Linear(24, 24) for _ in parts)
+
+def splits(parts: List[str]):
+    """See Splits."""
+    return Splits(parts)
+'''
+
+
+def test_words_that_a_docstring_lists_are_proposed(write: Any) -> None:
+    """Those of the argument, and not of the next one; the docstring may be that of the class which the function makes."""
+    with pytest.raises(ScreenError, match=r"""`screen check model.py::splits --set 'parts=\["voice", "piano"\]'`"""):
+        built(f"{write(LISTED)}::splits")

@@ -485,3 +485,42 @@ def test_blocks_that_differ_in_a_table_of_the_program_share_no_derivation() -> N
     layers = [nn.Sequential(*(Weighed(100.0 if late and i > 3 else 1.0) for i in range(8))) for late in (False, True)]
     found = [screen.check(m, example_inputs=torch.zeros(2, 8, 16)).streams[0].kinds for m in layers]
     assert [[k.layers for k in kinds] for kinds in found] == [[[(0, 7)]], [[(0, 3)], [(4, 7)]]]
+
+
+class Unlike(nn.Module):
+    """Layers of three kinds in no order, each with two residual branches; some of them give the logits of a router as well."""
+
+    def __init__(self, kinds: str) -> None:
+        super().__init__()
+        self.kinds = kinds
+        self.mixers = nn.ModuleList(Branch(Attention() if kind == "a" else FFN()) for kind in kinds)
+        self.ffns = nn.ModuleList(Branch(FFN()) for _ in kinds)
+        self.routers = nn.ModuleList(nn.Linear(D, 4) for _ in kinds)
+        parts = zip(kinds, self.mixers, self.ffns, self.routers, strict=True)
+        self.layers = nn.ModuleList(_Layer(kind, mixer, ffn, router) for kind, mixer, ffn, router in parts)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, list[Tensor]]:
+        logits = []
+        for layer in self.layers:
+            x, routed = layer(x)
+            logits.append(routed)
+        return x, logits
+
+
+class _Layer(nn.Module):
+    def __init__(self, kind: str, mixer: nn.Module, ffn: nn.Module, router: nn.Module) -> None:
+        super().__init__()
+        self.kind, self.mixer, self.ffn, self.router = kind, mixer, ffn, router
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        x = self.mixer(x)
+        if self.kind == "r":
+            logits = self.router(x)
+            return x + self.ffn(x) * logits.softmax(-1)[..., :1], logits
+        return self.ffn(x), torch.ones(1)
+
+
+@pytest.mark.parametrize(("kinds", "depth"), [("arfara", 6), ("ar", 0)])
+def test_layers_of_several_kinds_in_no_order_are_a_stack(kinds: str, depth: int) -> None:
+    """Six layers with several branches each are no parts of one block, whatever each of them is; two may be."""
+    assert looks(Unlike(kinds), (torch.zeros(2, TOKENS, D, device="meta"),), {}).depth == depth

@@ -271,7 +271,8 @@ def _note(library: str) -> str:
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")[:300]
+    """A reason, without the folder that builders were written into."""
+    return re.sub(rf"{re.escape(tempfile.gettempdir())}/\w+/", "", text).replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")[:300]
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -30,7 +30,7 @@ _SUMS = _PLAIN | {"sub", "rsub", "stack", "scatter_add", "index_put", "setitem",
 
 
 MANY = 6
-"""Equal blocks in one chain that are no parts of one block."""
+"""Equal blocks in one chain that are no parts of one block; or unlike ones with several branches each."""
 STEPS = 3
 """Steps of one module with several residual branches in itself that are no part of one block, as many as make a stack (`repetition.MANY`)."""
 
@@ -188,13 +188,16 @@ class Shape:
 
     @cached_property
     def ends(self) -> frozenset[int]:
-        """The outputs of which no other output of their shape is made: a list of the states behind every layer ends with the last of them."""
+        """The outputs of which no other output of their shape is made: a list of the states behind every layer ends with the last of them. What the
+        first one is made of and is of another width (logits of routers, maps of attention) is beside the states."""
         nodes, above = self.graph.nodes, set[int]()
         for node in reversed(nodes):
             if node.index in above or node.index in self.graph.outputs:
                 above.update(node.inputs)
         shapes = {nodes[i].shape for i in self.graph.outputs if i not in above}
-        return frozenset(i for i in self.graph.outputs if i not in above or nodes[i].shape not in shapes)
+        width = {i: (nodes[i].shape or (0,))[-1] for i in self.graph.outputs}
+        own = {i for i, size in width.items() if size == width[self.graph.outputs[0]] and nodes[i].shape not in shapes}
+        return frozenset(i for i in self.graph.outputs if i not in above or i in own)
 
     @cached_property
     def _reach(self) -> list[int]:
@@ -243,7 +246,8 @@ class Shape:
         members = [c for c in calls if self._is_gate(c) and self._is_block(c)]
         members = [c for c in members for _ in range(self.graph.times.get(self.graph.calls[c].module, 1))]
         units = [(self._print(c), self._mapped(before, c)) for before, c in zip([None, *members], members, strict=False)]
-        return stacked(units, [self._adds(c) > 1 for c in members])
+        whole = [self._adds(c) > 1 for c in members]
+        return stacked(units, whole) or (len(members) if all(whole) and len(members) >= MANY else 0)  # layers of several kinds, in no order
 
     def _mapped(self, before: int | None, call: int) -> tuple[object, ...]:
         """The weighted ops, and products with weights, between two members: what one that only joins (a gate of its own) adds is part of the unit."""

@@ -165,7 +165,7 @@ def _is_alone(parameter: inspect.Parameter, entry: Any) -> bool:
 
 
 def _annotated(note: Any, names: Mapping[str, Any]) -> type[Any] | None:
-    """The class of settings that an annotation means; `X | None` is X."""
+    """The class of settings that an annotation means; `X | None` is X, and so is `X | Y`: the first that is written."""
     if isinstance(note, str):
         try:
             note = eval(note, dict(names))  # an annotation as text, under `from __future__ import annotations`: Python's own way to read it
@@ -173,7 +173,7 @@ def _annotated(note: Any, names: Mapping[str, Any]) -> type[Any] | None:
             return None
     if typing.get_origin(note) in (typing.Union, types.UnionType):
         found = [a for a in typing.get_args(note) if a is not type(None)]
-        note = found[0] if len(found) == 1 else None
+        note = next((a for a in found if isinstance(a, type) and _is_settings(a)), None)
     return note if isinstance(note, type) and _is_settings(note) else None
 
 

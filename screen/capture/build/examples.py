@@ -50,6 +50,7 @@ _MOVED = {"to", "cuda", "cpu", "float", "half", "bfloat16", "contiguous", "requi
 """Methods after which it is the same input: where it lies, and its precision, follow the model here."""
 STATEMENTS = 40
 """Of the examples of a docstring."""
+_LAYERS = re.compile(r"layers?$|depth|blocks?$")
 
 
 @dataclass
@@ -476,7 +477,9 @@ def _arguments(call: ast.Call, signature: inspect.Signature, source: _Source, se
             continue
         if name is None:  # `Net(**CONFIG)`
             found.update({k: v for k, v in value.items() if k in signature.parameters} if isinstance(value, dict) else {})
-        elif (rest or name in signature.parameters) and value is not None and (name != "pretrained" or value is not True):  # none are downloaded
+        elif (name == "pretrained" and value is True) or (_LAYERS.search(name) and type(value) is int and not value):
+            continue  # none are downloaded, and no layers are settings for parts of another model
+        elif (rest or name in signature.parameters) and value is not None:
             found[name] = value
     return found
 

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from screen.capture.build.deep import deep
 from screen.capture.initial.buffers import as_row
 from screen.capture.trace.source_lines import no_modes
 from screen.graph import Initialiser
@@ -49,7 +50,7 @@ def on_meta(model: nn.Module) -> nn.Module:
         for name, value in vars(module).items():
             if name not in _REGISTRIES and not isinstance(value, nn.Module) and id(value) not in memo:
                 _try_copy(value, memo)
-    return copy.deepcopy(model, memo)
+    return deep(model, memo)
 
 
 def _try_copy(value: Any, memo: dict[int, Any]) -> None:
@@ -112,7 +113,7 @@ def again(block: nn.Module) -> nn.Module:
         for name, value in vars(module).items():
             if name not in _REGISTRIES and not isinstance(value, nn.Module) and id(value) not in memo:
                 _try_copy(value, memo)
-    made = copy.deepcopy(block, memo)
+    made = deep(block, memo)
     for module in made.modules():
         for name, value in list(vars(module).items()):
             if (bound := _rebound(value, memo)) is not value:

@@ -33,6 +33,7 @@ _NAMES = {"ConnectionError", "ConnectError", "MaxRetryError", "LocalEntryNotFoun
 """Errors of `requests`, `httpx`, `urllib3` and `huggingface_hub` where there is no network."""
 _OF_MODELS = ("from_config", "for_model", "to_diff_dict")
 """Methods of classes of `transformers` that read weights, or the settings of a model."""
+_OF_SETTINGS = ("for_model", "to_diff_dict")
 WHY = "asks the network for it, which is never used"
 UNREAD = "reads a file for it, which is not here"
 _made = Makeshift()
@@ -50,15 +51,15 @@ def do_without(error: BaseException) -> bool:
     if own is None:
         return False
     frame, line = trail[own]
+    if any(_reads_a_model(below, at) for below, at in trail[own:]):
+        return True
+    if _is_of_a_model(trail[own + 1 :]):
+        return False
     for call in _calls(frame, line):
         found = _callee(call.func, frame)
         if found is None:
             continue
         holder, name, function = found
-        if name == "from_pretrained" and (hasattr(holder, "for_model") or hasattr(holder, "to_diff_dict")):
-            asked = _named(call.args[0], frame) if call.args else None
-            if isinstance(asked, str) and config_named(asked) is not None and _sizes_of(holder, function, asked):
-                return True
         if not _is_of_library(function) or any(hasattr(holder, method) for method in _OF_MODELS):
             continue
         if isinstance(holder, type) and issubclass(holder, nn.Module):
@@ -97,6 +98,25 @@ def _speaks_of_a_file(error: BaseException, frame: FrameType, line: int) -> bool
     said = statement(frame.f_code.co_filename, line)
     asked = [n for n in ast.walk(said.test) if isinstance(n, ast.Attribute)] if isinstance(said, ast.Assert) else []
     return any(n.attr in ("isfile", "exists", "is_file") for n in asked)
+
+
+def _reads_a_model(frame: FrameType, line: int) -> bool:
+    """Whether a line asks for the settings of a model whose sizes are published: it gets those."""
+    if frame.f_code.co_name == "from_pretrained":  # of the library that reads them, for what it makes itself
+        return False
+    for call in _calls(frame, line):
+        holder, name, function = _callee(call.func, frame) or (None, "", None)
+        if name == "from_pretrained" and any(hasattr(holder, method) for method in _OF_SETTINGS):
+            asked = _named(call.args[0], frame) if call.args else None
+            if isinstance(asked, str) and config_named(asked) is not None and _sizes_of(holder, function, asked):
+                return True
+    return False
+
+
+def _is_of_a_model(trail: list[tuple[FrameType, int]]) -> bool:
+    """Whether what could not be reached is a model or its settings, and no tokenizer: the first that reads something published says so."""
+    reader = next((frame.f_locals.get("cls") for frame, _ in trail if frame.f_code.co_name == "from_pretrained"), None)
+    return any(hasattr(reader, method) for method in _OF_MODELS)
 
 
 def _sizes_of(holder: Any, function: Any, asked: str) -> bool:

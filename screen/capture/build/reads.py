@@ -288,7 +288,7 @@ def entries_offered(entry: Any, name: str) -> list[str]:
 
 
 def asked_for(call: ast.Call, name: str) -> str:
-    """The name in `cfg.get("x")` and `getattr(cfg, "x", default)`."""
+    """The name in `cfg.get("x")` and `getattr(cfg, "x", default)`; one of Python's own (`__deepcopy__`) is asked of any object."""
     method = isinstance(call.func, ast.Attribute) and call.func.attr == "get" and isinstance(call.func.value, ast.Name) and call.func.value.id == name
     function = isinstance(call.func, ast.Name) and call.func.id in ("getattr", "hasattr") and len(call.args) > 1
     if method and call.args:
@@ -297,7 +297,7 @@ def asked_for(call: ast.Call, name: str) -> str:
         key = call.args[1]
     else:
         return ""
-    return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else ""
+    return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) and not key.value.startswith("__") else ""
 
 
 def is_read_by_name(key: str, *sources: Any) -> bool:

@@ -162,6 +162,7 @@ def chosen(entry: Any, lacking: tuple[str, ...]) -> dict[str, Any]:
             size = next(compared(entry, name), size if not text else None)
             size = _USED.get(used_as(entry, name)) if size is None and not text else size
         size = False if size is None and note in (bool, "bool") else size
+        size = _listed(entry, name) if size is None and text and _lists(note) else size
         if type(size) is int and not {int, "int"} & {*_members(note)} and (_lists(note) or is_iterated(entry, name)):
             size = [64 if _fits(_WIDTHS, name) else LIST if size == LAYERS else size] * LIST
         if size is None or not (isinstance(size, str | list) or any(one in NUMBERS for one in kinds)):
@@ -191,6 +192,16 @@ def _lists(note: Any) -> bool:
     """Does an annotation say that an argument is a list of numbers?"""
     text = note if isinstance(note, str) else str(typing.get_origin(note) or "") and str(note)
     return re.search(r"\b(list|tuple|sequence|iterable)\b", text, re.IGNORECASE) is not None
+
+
+def _listed(entry: Any, name: str) -> list[str] | None:
+    """The words that a docstring of the module lists for an argument that is a list of them: `sources (List[str]): some of "bass", "drums", …`."""
+    said = re.compile(rf"^\s*{re.escape(name)}\s*\([^)\n]*\)\s*:(.*?)(?=^\s*\w+\s*\([^)\n]*\)\s*:|\Z)", re.MULTILINE | re.DOTALL)
+    for holder in (entry, *vars(sys.modules.get(getattr(entry, "__module__", ""), None) or typing).values()):
+        text = (holder.__doc__ or "") if isinstance(holder, type) or inspect.isfunction(holder) else ""
+        if (found := said.search(text)) is not None and (words := re.findall(r"[\"'](\w+)[\"']", found[1])):
+            return list(dict.fromkeys(words))
+    return None
 
 
 def _above(entry: Any, name: str, known: Mapping[str, inspect.Parameter]) -> Any:

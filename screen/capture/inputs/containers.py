@@ -21,14 +21,24 @@ FORMS = 64
 
 def keys_of(model: nn.Module, name: str, annotation: str) -> list[str]:
     """The keys that a forward reads of its argument; of one that is said to be a dictionary those, too, that parts and other methods of the model
-    read of theirs of the same name, or else the names of its `ModuleDict`."""
+    read of theirs of the same name, or else the names of its `ModuleDict`, without what all share (`self.embeds[f"{name}_embed"]`)."""
     keys = entries_read(getattr(model.forward, "__func__", model.forward), name)
     if keys or "dict" not in annotation.casefold():
         return keys
     methods = [m for m in vars(type(model)).values() if inspect.isfunction(m) and name in inspect.signature(m).parameters]
     parts = {type(m): getattr(m.forward, "__func__", m.forward) for m in model.modules() if name in forward_parameters(m)}
     found = list(dict.fromkeys(key for one in (*methods, *parts.values()) for key in entries_read(one, name)))
-    return found or list(next((m for m in model.modules() if isinstance(m, nn.ModuleDict)), ()))
+    return found or _own_names(list(next((m for m in model.modules() if isinstance(m, nn.ModuleDict)), ())))
+
+
+def _own_names(names: list[str]) -> list[str]:
+    """Names without the words that all of them share at an end: `note_embed` and `pitch_embed` are read for `note` and `pitch`."""
+    for ordered in ((lambda words: words[::-1]), list):
+        split = [ordered(name.split("_")) for name in names]
+        while len(names) > 1 and min(map(len, split)) > 1 and len({words[0] for words in split}) == 1:
+            split = [words[1:] for words in split]
+        names = ["_".join(ordered(words)) for words in split]
+    return names
 
 
 def lists(kind: Callable[[], Iterator[Any]]) -> Iterator[list[Tensor]]:

@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from screen.capture.inputs.context import Lookup
 
 LONGEST = 2**22
 """Entries of an argument of integers, which has values."""
+
+
+_NAMES = re.compile(r"len|ctx|block_size")
+
+
+def named(look: Lookup) -> list[int]:
+    """Lengths that a model keeps under such a name."""
+    return sorted({v for m in look.model.modules() for k, v in vars(m).items() if type(v) is int and 1 < v <= 4096 and _NAMES.search(k)})
+
+
+def likely(look: Lookup) -> list[int]:
+    """A length of our own first, then the sizes of the model: some layers fix the length."""
+    sizes = sorted({s for p in look.model.parameters() if not isinstance(p, nn.parameter.UninitializedParameter) for s in p.shape if 1 < s <= 4096})
+    return [look.tokens, *[s for s in dict.fromkeys([*named(look), *sizes]) if s != look.tokens][:12]]
 
 
 def resized(value: Tensor, axis: int, size: int) -> Tensor:
@@ -27,15 +44,16 @@ def resized(value: Tensor, axis: int, size: int) -> Tensor:
 
 
 def equal(values: dict[str, Any], test: ast.expr, names: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """A length that a condition wants to be a number: `assert length == 1`."""
+    """A length that a condition wants to be a number: `assert length == 1`, `if labels.shape[1] != x.shape[1]: raise …`."""
     for node in ast.walk(test):
-        if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq):
-            length, wanted = (evaluated(side, names) for side in (node.left, node.comparators[0]))
-            if type(length) is not int or type(wanted) is not int or wanted < 1:
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq | ast.NotEq):
+            sides = [evaluated(side, names) for side in (node.left, node.comparators[0])]
+            if any(type(side) is not int or side < 1 for side in sides):
                 continue
-            for name, value in values.items():
-                axes = range(1, value.dim()) if isinstance(value, Tensor) else ()
-                yield from ((name, resized(value, axis, wanted)) for axis in axes if value.shape[axis] == length)
+            for length, wanted in (sides, sides[::-1]):
+                for name, value in values.items():
+                    axes = range(1, value.dim()) if isinstance(value, Tensor) else ()
+                    yield from ((name, resized(value, axis, wanted)) for axis in axes if value.shape[axis] == length)
 
 
 def divisible(values: dict[str, Any], said: ast.stmt, names: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -74,4 +92,4 @@ def summed(equation: Any, operands: list[Tensor]) -> Iterator[tuple[Tensor, int,
         yield from ((one, have, wanted) for one, have in places for _, wanted in places if have != wanted)
 
 
-__all__ = ["LONGEST", "divisible", "equal", "evaluated", "resized", "summed"]
+__all__ = ["LONGEST", "divisible", "equal", "evaluated", "likely", "named", "resized", "summed"]

@@ -43,6 +43,9 @@ SIDES = (32, 16, 64)
 """Sides of the maps that take the place of an argument with too few axes."""
 _LONG = re.compile(r"dimension -1 must have length (\d+)")
 """What torch says of an axis that has to be so long."""
+_FLOATS = re.compile(r"must be (either )?a? ?floating|should be the same|expected .*(Float|float)|not implemented for '?(Long|Int)")
+_SHORT = "Kernel size can't be greater than actual input size"
+"""What torch says of integers where it takes floats alone, and of a filter that is longer than what it runs over."""
 _CONVOLUTIONS = {"conv1d": 3, "conv2d": 4, "conv3d": 5}
 
 
@@ -213,7 +216,7 @@ def _mended(
     found: Failed, result: Outcome, values: Values, look: Lookup, fixed: set[str], more: Callable[[str, Values], list[Any]]
 ) -> Iterator[tuple[str, Any]]:
     """Arguments with other values, likely ones first."""
-    for name in result.missing:
+    for name in (*result.missing, *result.inner):
         if values.get(name) is None and name not in fixed:
             yield from ((name, value) for value in more(name, values) if value is not None)
     proposals: Iterator[tuple[str, Any]] = iter(())
@@ -239,6 +242,10 @@ def _by_call(found: Failed, values: Values, look: Lookup) -> Iterator[tuple[str,
     if not operands:
         return
     x = operands[0]
+    if not x.dtype.is_floating_point and _FLOATS.search(str(found.error)) is not None:  # measured numbers, no ids
+        yield from ((n, look.floats(*values[n].shape)) for n in _sources(found, values, x) if not values[n].dtype.is_floating_point)
+    if _SHORT in str(found.error):
+        yield from ((n, resized(values[n], -1, FRAMES * values[n].shape[-1])) for n in _sources(found, values, x) if values[n].dim() > 1)
     if found.name in ("linear", "layer_norm", "rms_norm") and x.dim():
         shape = found.args[1] if found.name != "linear" else (operands[1].shape[-1],)
         yield from _last(found, values, x, int(tuple(shape)[-1]), look)
@@ -321,12 +328,21 @@ def _pieces(found: Failed, values: Values, x: Tensor, look: Lookup) -> Iterator[
     """What is cut into pieces, `frames.reshape(-1, 3, 64, 64)`, holds whole ones in its last axis."""
     sizes = [n for part in found.args[1:] for n in (part if isinstance(part, tuple | list) else [part])]
     if -1 not in sizes or not all(type(n) is int for n in sizes):
+        yield from ((name, whole) for whole in _gridded(sizes, look) for name in _sources(found, values, x) if values[name].dim() == whole.dim())
         return
     wanted = math.prod(sizes[sizes.index(-1) + 1 :])
     for name in _sources(found, values, x):
         value = values[name]
         if wanted > 1 and value.dim() and value.shape[-1] != wanted:
             yield name, look.floats(*(value.shape[:-1] if value.dtype.is_floating_point and value.dim() > 1 else value.shape), wanted)
+
+
+def _gridded(sizes: list[Any], look: Lookup) -> Iterator[Tensor]:
+    """The image or video whose patches fill a written grid, `tokens.reshape(b, c, 8, 56, 56)`: the steps of the first convolution are a patch."""
+    conv = look.first(nn.Conv2d, nn.Conv3d)
+    if conv is not None and len(sizes) > len(conv.stride) and all(type(n) is int for n in sizes):
+        grid = sizes[-len(conv.stride) :]
+        yield look.floats(BATCH, conv.in_channels, *(n * step for n, step in zip(grid, conv.stride, strict=True)))
 
 
 def _channels(found: Failed, values: Values, x: Tensor, weight: Tensor, look: Lookup) -> Iterator[tuple[str, Any]]:
@@ -367,6 +383,8 @@ def _maps(axes: int, channels: int, look: Lookup) -> Iterator[Tensor]:
             else:
                 yield look.floats(BATCH, channels, 4, side, side)
                 yield look.floats(BATCH, 4, channels, side, side)
+    elif axes > 5:  # images of a text, tiles of an image
+        yield from (look.floats(BATCH, *[1] * (axes - 4), channels, side, side) for side in SIDES)
 
 
 def _met(found: Failed, values: Values, a: Tensor, b: Tensor) -> Iterator[tuple[str, Any]]:
@@ -425,7 +443,7 @@ def _lengthened(value: Tensor, have: int, wanted: int) -> Iterator[Tensor]:
     for axis in free:  # of two axes the last one as well: each number of a table becomes a token
         if (axis < value.dim() - 1 < 3 or value.dim() == 2) and value.shape[axis] < have and value.shape[axis] + wanted - have > 0:
             yield resized(value, axis, value.shape[axis] + wanted - have)
-    if value.dim() in (4, 5) and value.dtype.is_floating_point:
+    if value.dim() > 3 and value.dtype.is_floating_point:
         for extra in (0, 1):
             ratio = math.sqrt(max(wanted - extra, 1) / max(have - extra, 1))
             sides = [s * ratio for s in value.shape[-2:]]
@@ -464,7 +482,7 @@ def _by_statement(found: Failed, result: Outcome, values: Values, look: Lookup) 
         yield from ((name, number) for name, value in values.items() if any(v is value for v in asked) for number in numbers)
         return
     wanted: int | None = None
-    if isinstance(said, ast.Assert):
+    if isinstance(said, ast.Assert) or (isinstance(said, ast.If) and isinstance(result.error, ValueError | RuntimeError | AssertionError)):
         wanted = next((n.value for n in ast.walk(said.test) if isinstance(n, ast.Constant) and type(n.value) is int and 0 < n.value < 6), None)
         named = re.search(r"\.ndim|\.dim\(\)|len\(\w+\.(shape|size\(\))\)", ast.unparse(said.test)) is not None
         if not named:
@@ -477,8 +495,8 @@ def _by_statement(found: Failed, result: Outcome, values: Values, look: Lookup) 
     if wanted is None and not deeper:
         return
     tensors = {n.id: frame.f_locals.get(n.id) for n in ast.walk(said) if isinstance(n, ast.Name)}
-    for value in tensors.values():
-        if isinstance(value, Tensor):
+    for value in sorted(_tensors(tensors.values()), key=Tensor.dim):
+        if value.dim() or wanted is not None:
             for name in _sources(found, values, value):
                 count = wanted if wanted is not None else values[name].dim() + 1
                 yield from ((name, v) for v in _axes(values[name], count, look))
@@ -551,6 +569,8 @@ def _axes(value: Tensor, count: int, look: Lookup) -> Iterator[Tensor]:
             if count == value.dim() + 1:
                 yield look.floats(*value.shape, k)
                 yield value.unsqueeze(-1).repeat(*[1] * value.dim(), k)
+    if count > 5 and value.dim() > 3:  # an image of its own size
+        yield look.floats(value.shape[0], *[1] * (count - 4), *value.shape[-3:])
     channels = [value.shape[1]] if value.dim() > 3 else list(dict.fromkeys([*value.shape[-1:], *look.widths[:3]]))
     if value.dim() in (1, 2, 3) and count <= 3:
         for width in channels:

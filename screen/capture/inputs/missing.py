@@ -57,6 +57,12 @@ def handed_on(model: nn.Module, error: BaseException) -> tuple[str, ...]:
     return tuple(sorted(culprits & known)) if through else ()
 
 
+def taken(model: nn.Module, name: str) -> inspect.Parameter:
+    """An argument of forward, or one of a part of the model that forward hands on as `**kwargs`."""
+    found = next(p for m in model.modules() if (p := forward_parameters(m).get(name)) is not None)
+    return found if name in forward_parameters(model) else found.replace(kind=inspect.Parameter.KEYWORD_ONLY, default=None)
+
+
 def _calls(model: nn.Module, error: BaseException) -> list[tuple[FrameType, int]]:
     """The calls that an exception passed from the model's own forward on; none when it does not speak of `None`."""
     text = str(error)
@@ -120,4 +126,4 @@ def parts_of(statement: ast.stmt) -> Iterator[ast.AST]:
         waiting.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt))
 
 
-__all__ = ["condition", "frames", "handed_on", "missing", "parts_of", "statement"]
+__all__ = ["condition", "frames", "handed_on", "missing", "parts_of", "statement", "taken"]

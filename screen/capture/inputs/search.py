@@ -23,7 +23,9 @@ from screen.capture.inputs.containers import dictionaries, keys_of, lists, table
 from screen.capture.inputs.context import BATCH, Lookup, forward_parameters, forward_signature, widths_of
 from screen.capture.inputs.documented import documented
 from screen.capture.inputs.explicit import Inputs
+from screen.capture.inputs.lengths import likely, named
 from screen.capture.inputs.mend import Far, mend
+from screen.capture.inputs.missing import taken
 from screen.capture.inputs.patterns import patterned
 from screen.capture.inputs.states import is_state, states
 from screen.capture.inputs.trial import first_tensor, outcome, short_twin
@@ -88,7 +90,7 @@ def infer(model: nn.Module, look: Lookup, fixed: Inputs, tried: list[str] | None
                 return fuller(model, twin, look, found)
             if search.nameless is not None:
                 return search.nameless
-            more = [forward_parameters(model)[name] for name in list(search.asked)[asked:]]
+            more = [taken(model, name) for name in list(search.asked)[asked:]]
             if not more:
                 break
             for one in more if len(more) > 1 else ():  # either of them may be meant: `assert exists(ids) ^ exists(embeddings)`
@@ -293,7 +295,7 @@ class _Search:
                         values[parameter.name], improved = value, True
                     if self.spent > limit:
                         return None
-            more = [forward_parameters(model)[name] for name in self.asked if name not in values]
+            more = [taken(model, name) for name in self.asked if name not in values]
             wanted, improved = [*wanted, *more], improved or bool(more)
         return None
 
@@ -315,7 +317,7 @@ class _Search:
             self.read = self.read or given
         if isinstance(found.error, NameError | NotInstalled) and not isinstance(found.error, UnboundLocalError):
             self.nameless = given
-        self.asked |= dict.fromkeys(name for name in found.missing if name not in kwargs)
+        self.asked |= dict.fromkeys(name for name in (*found.missing, *found.inner) if name not in kwargs)
         if self.furthest is None or found.reached > self.reached:
             self.furthest, self.reached = given, found.reached
         return None, cost
@@ -426,22 +428,15 @@ def leading_kind(model: nn.Module) -> str:
 def _tokens(model: nn.Module, look: Lookup) -> Iterator[Tensor]:
     embedding = look.first(nn.Embedding, nn.EmbeddingBag)
     rows = embedding.num_embeddings if embedding is not None else 100  # a table of a class of its own
-    for length in _lengths(look):
+    for length in likely(look):
         yield look.ids(length, vocabulary=rows)
     yield look.ids(look.tokens, batch=1, vocabulary=rows)[0]
-
-
-def _lengths(look: Lookup) -> list[int]:
-    """A length of our own first, then the sizes of the model: some layers fix the length."""
-    sizes = sorted({s for p in look.model.parameters() if not isinstance(p, nn.parameter.UninitializedParameter) for s in p.shape if 1 < s <= 4096})
-    stated = {v for m in look.model.modules() for k, v in vars(m).items() if type(v) is int and 1 < v <= 4096 and re.search(r"len|ctx|block_size", k)}
-    return [look.tokens, *[s for s in dict.fromkeys([*sorted(stated), *sizes]) if s != look.tokens][:12]]
 
 
 def _sequences(look: Lookup, widths: list[int]) -> Iterator[Tensor]:
     for width in widths:
         yield look.floats(BATCH, look.tokens, width)
-    for length in _lengths(look)[1:]:
+    for length in likely(look)[1:]:
         for width in widths[:6]:
             yield look.floats(BATCH, length, width)
     for width in widths[:12]:
@@ -455,7 +450,8 @@ def _images(model: nn.Module, look: Lookup) -> Iterator[Tensor]:
         yield from _pictures(model, look)
         return
     patch = max(conv.kernel_size[-1], conv.stride[-1])
-    stated = [v for m in model.modules() for k, v in vars(m).items() if "size" in k and isinstance(v, int) and v > patch]
+    sizes = [v for m in model.modules() for k, v in vars(m).items() if "size" in k]
+    stated = [v for size in sizes for v in (size[-1:] if isinstance(size, tuple) else [size]) if isinstance(v, int) and v > patch]
     tables = [p.shape for p in model.parameters() if p.dim() == 3] + [(m.num_embeddings,) for m in model.modules() if isinstance(m, nn.Embedding)]
     grids = [s - extra for shape in tables for s in shape for extra in (0, 1) if s >= 16]
     sides = [conv.stride[-1] * round(n**0.5) for n in grids if round(n**0.5) ** 2 == n]
@@ -542,7 +538,7 @@ def seconds(name: str, model: nn.Module, look: Lookup, widths: list[int], main: 
         length = min(length, LONGEST)
         yield from (None, torch.ones(length, length, dtype=torch.bool), look.floats(length, length), torch.ones(BATCH, length, dtype=torch.bool))
     if any(w in word for w in ("token", "text", "ids", "idx", "prev")):
-        yield look.ids(look.targets)
+        yield from (look.ids(n) for n in (look.targets, *named(look)[:2]))
     if "len" in word:
         yield torch.full((BATCH,), length)
     if word.endswith("ids") and isinstance(main, Tensor) and main.dtype.is_floating_point:  # places of patches and of words: time, row, column

@@ -16,7 +16,7 @@ from screen.capture.build.reads import source_of
 from screen.capture.devices import OnMeta
 from screen.capture.kernels.older import leave_out
 from screen.capture.inputs.missing import handed_on, missing
-from screen.capture.trace import flex
+from screen.capture.trace import flex, ragged
 from screen.capture.trace.nested import mapped
 from screen.capture.trace.source_lines import HERE, TORCH
 
@@ -51,7 +51,7 @@ def outcome(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, 
     """Call the forward on meta; one that reads values is traced instead, which knows integers and guesses the rest. Without `tracing`, reading a
     value is an end without failure."""
     try:
-        with torch.device("meta"), OnMeta(), flex.written_out(), torch.no_grad():
+        with torch.device("meta"), OnMeta(), flex.written_out(), ragged.stacked(), torch.no_grad():
             return Outcome(None, model(*on_meta(args), **on_meta(kwargs)))
     except (Exception, SystemExit) as error:
         if leave_out(error) or launched(error):

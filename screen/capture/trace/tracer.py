@@ -12,7 +12,7 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 
-from screen.capture.trace import convert, flex, stamp
+from screen.capture.trace import convert, flex, ragged, stamp
 from screen.capture.trace.loop import own_name
 from screen.capture.trace.module_calls import Scopes
 from screen.capture.trace.nested import mapped
@@ -160,7 +160,7 @@ def _once(
     raised: BaseException | None = None
     with stamp.stamping(model, session, initialisers, enabled=stamped) as repeats, scopes.watching(), _frozen(model), torch.no_grad(), _quiet():
         try:
-            with torch.device("meta"), Aten(session), Functions(session), flex.written_out(), _tracked():
+            with torch.device("meta"), Aten(session), Functions(session), flex.written_out(), ragged.stacked(), _tracked():
                 outputs = model(*args, **kwargs)
         except (Exception, SystemExit) as error:
             failure, raised = _failure(error), error

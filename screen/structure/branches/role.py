@@ -213,7 +213,7 @@ class Mixer:
     def _filters_hidden(self, index: int) -> bool:
         """A depthwise filter on the widened hidden layer of a feed-forward (SegFormer's Mix-FFN): the branch stays one."""
         graph = self.branch.flow.graph
-        if not is_depthwise(self.branch, index):
+        if not is_depthwise(self.branch, index) or self._is_squeezed(index):
             return False
         before = max((w for w in self.weights if w < index), default=None)
         if before is None:
@@ -221,6 +221,16 @@ class Mixer:
         shapes = [graph.nodes[i].shape or () for i in graph.nodes[before].inputs if self.branch.flow.trained[i]]
         weight = max(shapes, key=len)[:2]
         return len(weight) == 2 and max(weight) == (graph.nodes[graph.nodes[index].inputs[1]].shape or (0,))[0] > 1.5 * min(weight)
+
+    def _is_squeezed(self, index: int) -> bool:
+        """A gate of one number for each channel, made of all that a filter gives, multiplies it (squeeze and excitation, in MBConv)."""
+        flow, nodes = self.branch.flow, self.branch.flow.graph.nodes
+        for gated in (nodes[i] for i in self.branch.region if i > index and nodes[i].op == "mul"):
+            made = [nodes[i].shape or () for i in dict.fromkeys(gated.inputs) if flow.depends(i, index)]
+            single = [all(size == 1 for size in shape[2:]) for shape in made if len(shape) > 2]
+            if single.count(True) == single.count(False) == 1:
+                return True
+        return False
 
     def _routes(self) -> bool:
         """A choice of experts, hard or soft."""
