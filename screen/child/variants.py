@@ -45,31 +45,40 @@ def variants(built: Built, graph: Graph) -> Iterator[tuple[str, Graph]]:
     if graph.failure is not None or len(graph.nodes) > LARGEST:
         return
     before = _numbers(built.model)
-    once = _traced(built, built.args, built.kwargs)
-    if once is not None:
-        yield "call", once
-    if (late := _far_ahead(built, before)) is not None:
-        yield "late", late
-    grows = False
-    for length in (None, *FAR):
-        given = _resized(built, length)
-        other = None if given is None else _traced(built, *given)
-        if length is None:
-            grows = other is not None and len(other.nodes) != len(graph.nodes)
-        if other is not None and (length is not None or grows):
-            yield "size", other
-            break
-    for length in () if grows else sorted(_compared(graph), reverse=True):
-        given = _resized(built, length + 1)
-        if given is not None and (other := _traced(built, *given)) is not None:
-            yield "length", other
-            break
+    yield from _told("call", _traced(built, built.args, built.kwargs))
+    yield from _told("late", _far_ahead(built, before))
+    yield from _sizes(built, graph)
     with mock.patch.multiple(torch.cuda, is_available=lambda: True, device_count=lambda: 1):
-        carded = _traced(built, built.args, built.kwargs)
-    if carded is not None:
-        yield "card", carded
-    if (numbers := _in_bfloat16(built)) is not None:
-        yield "numbers", numbers
+        yield from _told("card", _traced(built, built.args, built.kwargs))
+    yield from _told("numbers", _in_bfloat16(built))
+    yield from _told("training", _in_training(built))
+    if any(type(module).train is not nn.Module.train for module in built.model.modules()):  # what lines ask for is judged already
+        yield from _told("train", _traced(built, built.args, built.kwargs))
+
+
+def _told(where: str, program: Graph | None) -> Iterator[tuple[str, Graph]]:
+    if program is not None:
+        yield where, program
+
+
+def _sizes(built: Built, graph: Graph) -> Iterator[tuple[str, Graph]]:
+    """At other sizes: where its program is one for all lengths the largest that it takes, and beyond a length that the code compares with."""
+    near = _at_length(built, None)
+    if near is not None and len(near.nodes) != len(graph.nodes):
+        yield "size", near
+        return
+    for where, lengths in (("size", FAR), ("length", [length + 1 for length in sorted(_compared(graph), reverse=True)])):
+        found = (program for length in lengths if (program := _at_length(built, length)) is not None)
+        yield from _told(where, next(found, None))
+
+
+def _at_length(built: Built, length: int | None) -> Graph | None:
+    given = _resized(built, length)
+    return None if given is None else _traced(built, *given)
+
+
+def _in_training(built: Built) -> Graph | None:
+    """With everything in training, and nothing left out."""
     states = [(module, module.training) for module in built.model.modules()]
     built.model.train()
     shares: list[tuple[Any, str, float]] = []
@@ -80,18 +89,12 @@ def variants(built: Built, graph: Graph) -> Iterator[tuple[str, Graph]]:
             setattr(module, name, 0.0)
     try:
         with DropoutsOff():
-            trained = _traced(built, built.args, built.kwargs)
+            return _traced(built, built.args, built.kwargs)
     finally:
         for module, state in states:
             module.training = state
         for module, name, share in shares:
             setattr(module, name, share)
-    if trained is not None:
-        yield "training", trained
-    if any(type(module).train is not nn.Module.train for module in built.model.modules()):  # what lines ask for is judged already
-        other = _traced(built, built.args, built.kwargs)
-        if other is not None:
-            yield "train", other
 
 
 def _traced(built: Built, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Graph | None:
