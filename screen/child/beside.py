@@ -25,8 +25,13 @@ BUILDS = 48
 """Models that are built to find a smaller one."""
 
 
+def wants_values(graph: Graph) -> bool:
+    """Whether values that were guessed keep a forward from its end, or parts of the model from running."""
+    return bool(graph.guesses) and (graph.failure is not None or (bool(graph.uncalled) and any(guess.decides for guess in graph.guesses)))
+
+
 def beside(request: Request, built: Built, failed: Graph) -> tuple[Built, Graph]:
-    """The model and its graph, traced so that it runs to its end, and a note about it; what was given where that cannot be done."""
+    """The model and its graph, traced so that it runs to its end and more of it runs, with a note about it; else what was given."""
     from screen.capture.trace.tracer import trace_beside
 
     small, settings = _narrowed(built)
@@ -37,12 +42,13 @@ def beside(request: Request, built: Built, failed: Graph) -> tuple[Built, Graph]
         graph = trace_beside(small.model, small.args, small.kwargs, small.drawn, initialisers=small.initialisers).graph
     except Exception:  # of the user's code, on another device: what meta said stands
         return built, failed
-    if graph.failure is not None:
+    if graph.failure is not None or (failed.failure is None and len(graph.uncalled) >= len(failed.uncalled)):
         return built, failed
-    read = failed.guesses[-1]
+    read = failed.guesses[-1] if failed.failure is not None else next(guess for guess in failed.guesses if guess.decides)
+    without = "does not run without them" if failed.failure is not None else "leaves out parts of the model without them"
     sizes = ", ".join(f"`{key}` is {value} here, and {built.integers[key]} in the target" for key, value in settings.items())
     what = f"narrowed: {sizes}" if settings else "at its own sizes"
-    note = f"`forward` reads numbers of the data (line {read.line}) and does not run without them: traced with weights on the CPU, {what}"
+    note = f"`forward` reads numbers of the data (line {read.line}) and {without}: traced with weights on the CPU, {what}"
     changed = {**small.info.changed, **{key: [built.integers[key], value] for key, value in settings.items()}}
     info = replace(small.info, weights="real", changed=changed, notes=(*small.info.notes, note))
     return replace(small, info=info), graph
@@ -98,4 +104,4 @@ def _modules(built: Built) -> int:
     return sum(1 for _ in built.model.modules())
 
 
-__all__ = ["beside", "with_values"]
+__all__ = ["beside", "wants_values", "with_values"]

@@ -112,7 +112,7 @@ def _named(request: Request) -> list[Built]:
 def _capture(request: Request, send: Send, build: Callable[[Request], list[Built]]) -> None:
     from screen.capture.trace.tracer import trace
     from screen.capture.trace.training import watched
-    from screen.child.beside import beside
+    from screen.child.beside import beside, wants_values
     from screen.child.training import in_training
     from screen.child.variants import variants
 
@@ -131,7 +131,7 @@ def _capture(request: Request, send: Send, build: Callable[[Request], list[Built
         phase.enter("trace")
         with watched() as reads:
             graph = trace(built.model, built.args, built.kwargs, initialisers=built.initialisers)
-        if graph.failure is not None and graph.guesses:
+        if wants_values(graph):
             built, graph = beside(request, built, graph)
             send(frame("instead", info=asdict(built.info)))
         elif graph.failure is None and reads.lines:

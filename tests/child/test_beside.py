@@ -14,7 +14,7 @@ from screen.capture.build.build import build
 from screen.capture.build.built import Built
 from screen.capture.trace.tracer import trace
 from screen.child import beside as room
-from screen.child.beside import beside, with_values
+from screen.child.beside import beside, wants_values, with_values
 from screen.child.protocol import Request
 from screen.child.real import real_loop
 from screen.facts import derive
@@ -104,3 +104,54 @@ def test_a_large_model_is_narrowed_and_says_so(target: Any, monkeypatch: pytest.
     _, _, found, graph = target("", "narrowed")
     assert graph.failure is None and found.info.changed["d"] == [64, 32] and len(found.model.maps) == 3  # type: ignore[arg-type]
     assert found.info.notes[-1].endswith("narrowed: `d` is 32 here, and 64 in the target")
+
+
+CHOSEN = """
+import torch
+from torch import nn
+
+
+class Chosen(nn.Module):
+    def __init__(self, d=64, n=4):
+        super().__init__()
+        self.score, self.parts = nn.Linear(d, n), nn.ModuleList(nn.Linear(d, d) for _ in range(n))
+
+    def forward(self, x):
+        rows = x.flatten(0, 1)
+        share, place = self.score(rows).softmax(-1).topk(2)
+        made = torch.zeros_like(rows)
+        for number in place.unique().tolist():
+            here = (place == number).any(-1)
+            if not here.any():
+                continue
+            made[here] += (share * (place == number)).sum(-1, keepdim=True)[here] * self.parts[number](rows[here])
+        return made.view_as(x)
+
+
+class Net(nn.Module):
+    def __init__(self, d=64, depth=3):
+        super().__init__()
+        self.embed, self.norm = nn.Embedding(50, d), nn.LayerNorm(d)
+        self.layers = nn.ModuleList(Chosen(d) for _ in range(depth))
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        for layer in self.layers:
+            x = x + layer(self.norm(x))
+        return x
+"""
+
+
+def test_parts_that_a_guess_leaves_out_run_with_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["screen"])
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "chosen.py").write_text(CHOSEN)
+    target = f"{tmp_path / 'chosen.py'}::Net"
+    (built,) = build(parse(target), set={}, inputs=("ids=int64[2,16]",), depth=None)
+    left = trace(built.model, built.args, built.kwargs, initialisers=built.initialisers)
+    assert left.failure is None and left.uncalled and wants_values(left)
+    found, graph = beside(Request(target), built, left)
+    assert graph.failure is None and not graph.uncalled and not wants_values(graph)
+    assert "leaves out parts of the model without them" in found.info.notes[-1]
+    (stream,) = derive(graph).streams
+    assert stream.depth == 3 and {s.role for kind in stream.kinds for s in kind.sublayers} == {"moe"}
