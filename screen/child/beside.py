@@ -34,6 +34,8 @@ def beside(request: Request, built: Built, failed: Graph) -> tuple[Built, Graph]
     """The model and its graph, traced so that it runs to its end and more of it runs, with a note about it; else what was given."""
     from screen.capture.trace.tracer import trace_beside
 
+    if failed.failure is None and 4 * built.info.parameters > ROOM:
+        return built, failed  # a smaller one is worth its many builds where nothing can be told without
     small, settings = _narrowed(built)
     if 4 * small.info.parameters > ROOM:
         return built, failed
