@@ -9,6 +9,8 @@ and the command line over both. `set` is joined key by key, and a recipe field b
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import json
 import os
 import re
@@ -419,11 +421,16 @@ def _assignments(value: Any, where: str) -> dict[str, Any]:
         key, equals, text = str(item).partition("=")
         if not equals or not key.strip():
             raise UsageError(f"{where} must be `KEY=VALUE`", f"it is `{item}`", "For example `--set num_hidden_layers=4`")
-        try:
-            found[key.strip()] = json.loads(text)
-        except ValueError:
-            found[key.strip()] = text
+        found[key.strip()] = _said(text)
     return found
+
+
+def _said(text: str) -> Any:
+    """A value as JSON or Python writes it (`false`, `False`, `(3, 3)`); any other text, and what JSON has no value for, as it is."""
+    for read in (json.loads, lambda said: json.loads(json.dumps(ast.literal_eval(said)))):
+        with contextlib.suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            return read(text)
+    return text
 
 
 def _config(value: Any, where: str) -> dict[str, Any]:

@@ -148,9 +148,13 @@ def test_a_table_that_is_no_table_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("a=1", 1), ("a=x", "x"), ("a=", ""), ("a=true", True), ("a=[1, 2]", [1, 2]), ('a="1"', "1"), ("a=b=c", "b=c"), ("a=1.5", 1.5)],
-)
-def test_set_takes_json_and_what_is_no_json_is_text(tmp_path: Path, text: str, value: object) -> None:
+    [
+        ("a=1", 1), ("a=x", "x"), ("a=", ""), ("a=true", True), ("a=[1, 2]", [1, 2]), ('a="1"', "1"), ("a=b=c", "b=c"), ("a=1.5", 1.5),
+        ("a=False", False), ("a=True", True), ("a=None", None), ("a=(3, 3)", [3, 3]), ("a=[1, 'b']", [1, "b"]), ("a=1_000", 1000), ("a='8'", "8"),
+        ("a=007", "007"), ("a={1, 2}", "{1, 2}"), ("a=b'x'", "b'x'"), ("a=1+2j", "1+2j"),
+    ],
+)  # fmt: skip
+def test_set_takes_what_json_or_python_writes_and_anything_else_is_text(tmp_path: Path, text: str, value: object) -> None:
     assert config.load({"set": (text,)}, tmp_path).set == {"a": value}
 
 

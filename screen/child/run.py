@@ -36,6 +36,7 @@ Send = Callable[[bytes], None]
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STDLIB = os.path.dirname(os.__file__) + os.sep
 _TORCH = re.compile(r"[/\\](?:site|dist)-packages[/\\](?:torch|torchvision)[/\\]")
+_TORCHVISION = re.compile(r"[/\\](?:site|dist)-packages[/\\]torchvision[/\\]")
 _MEMORY = re.compile(r"can't allocate memory|not enough memory|cannot allocate memory|bad_alloc|out of memory", re.IGNORECASE)
 MAX_TEXT = 300
 """Characters of an exception's first line that are repeated."""
@@ -237,6 +238,8 @@ def explain(error: BaseException, request: Request, doing: str) -> ScreenError:
         return error
     what = f"it raised {name_of(error)}"
     file, line = (error.filename, error.lineno) if isinstance(error, SyntaxError) and error.filename else blame(error.__traceback__)
+    if file is None:
+        file, line = blame(error.__traceback__, _is_torchvisions)
     if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _MEMORY.search(str(error))):
         memory = f"{request.memory / 2**30:.3g} GiB" if request.memory else "memory"
         return LimitError(
@@ -359,11 +362,15 @@ def name_of(error: BaseException) -> str:
     return f"`{text[:MAX_TEXT]}…`" if len(text) > MAX_TEXT else f"`{text}`"
 
 
-def blame(trail: TracebackType | None) -> tuple[str | None, int | None]:
-    """File and line of the innermost frame that is neither ours, nor torch's, nor the standard library's."""
+def _is_torchvisions(file: str) -> bool:
+    return _TORCHVISION.search(file) is not None
+
+
+def blame(trail: TracebackType | None, theirs: Callable[[str], bool] | None = None) -> tuple[str | None, int | None]:
+    """File and line of the innermost frame that is `theirs`: neither ours, nor torch's, nor the standard library's, where nothing is said."""
     found: tuple[str | None, int | None] = (None, None)
     while trail is not None:
-        if is_users(file := trail.tb_frame.f_code.co_filename):
+        if (theirs or is_users)(file := trail.tb_frame.f_code.co_filename):
             found = file, trail.tb_lineno or None
         trail = trail.tb_next
     return found

@@ -10,7 +10,7 @@ import torch
 from screen.capture.build.configs import Missing, Needs
 from screen.child.run import explain
 from screen.child.protocol import Request
-from screen.errors import UsageError
+from screen.errors import LoadError, UsageError
 from screen.graph.target import OPTIONAL
 from screen.settings import load
 
@@ -330,3 +330,13 @@ def test_what_is_copied_is_no_configuration(write: Any) -> None:
     """`deepcopy` asks it for names of Python's own."""
     (b,) = built(f"{write(COPIED)}::Acting", d=16)
     assert isinstance(b.model.act, torch.nn.GELU)
+
+
+def test_what_a_library_of_torch_raises_of_a_value_is_no_fault_of_ours() -> None:
+    """torchvision's own table of weights, which reports count to torch, refuses a name."""
+    place = "/x/site-packages/torchvision/models/_api.py"
+    with pytest.raises(KeyError) as caught:
+        exec(compile("{}['nothing']", place, "exec"))  # the file is named, and is not there
+    assert caught.value.__traceback__ is not None
+    said = explain(caught.value.with_traceback(caught.value.__traceback__.tb_next), Request("torchvision.models:net"), "load")
+    assert isinstance(said, LoadError) and said.file == place and "`KeyError: 'nothing'` at _api.py:1" in str(said)
