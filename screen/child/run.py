@@ -132,11 +132,11 @@ def _capture(request: Request, send: Send, build: Callable[[Request], list[Built
         phase.enter("trace")
         with watched() as reads:
             graph = trace(built.model, built.args, built.kwargs, initialisers=built.initialisers)
-        if wants_values(graph):
-            built, graph = beside(request, built, graph)
-            send(frame("instead", info=asdict(built.info)))
-        elif graph.failure is None and reads.lines:
+        if graph.failure is None and reads.lines:
             built, graph = in_training(built, graph)
+            send(frame("instead", info=asdict(built.info)))
+        elif wants_values(graph):
+            built, graph = beside(request, built, graph)
             send(frame("instead", info=asdict(built.info)))
         send(_fitting(graph_frame(graphio.dumps(graph)), request))
         if request.variants:

@@ -17,6 +17,7 @@ from screen.child import beside as room
 from screen.child.beside import beside, wants_values, with_values
 from screen.child.protocol import Request
 from screen.child.real import real_loop
+from screen.child.run import run
 from screen.facts import derive
 from screen.graph import Graph
 from screen.graph.target import parse
@@ -155,3 +156,14 @@ def test_parts_that_a_guess_leaves_out_run_with_values(tmp_path: Path, monkeypat
     assert "leaves out parts of the model without them" in found.info.notes[-1]
     (stream,) = derive(graph).streams
     assert stream.depth == 3 and {s.role for kind in stream.kinds for s in kind.sublayers} == {"moe"}
+
+
+def test_a_forward_that_asks_for_training_is_judged_as_in_training_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["screen"])
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    asking = "x = x + layer(self.norm(x))\n            x = self.norm(x) if self.training else x"
+    (tmp_path / "asks.py").write_text(CHOSEN.replace("x = x + layer(self.norm(x))", asking))
+    frames: list[bytes] = []
+    run(Request(f"{tmp_path / 'asks.py'}::Net", inputs=("ids=int64[2,16]",)), frames.append)
+    said = b"".join(frames)
+    assert b"judged as in training" in said and b"traced with weights on the CPU" not in said
