@@ -31,9 +31,10 @@ from screen.errors import chain
 
 _NAMES = {"ConnectionError", "ConnectError", "MaxRetryError", "LocalEntryNotFoundError", "OfflineModeIsEnabled"}
 """Errors of `requests`, `httpx`, `urllib3` and `huggingface_hub` where there is no network."""
-_OF_MODELS = ("from_config", "for_model", "to_diff_dict")
-"""Methods of classes of `transformers` that read weights, or the settings of a model."""
 _OF_SETTINGS = ("for_model", "to_diff_dict")
+"""Methods of classes of `transformers` that read the settings of a model."""
+_OF_MODELS = ("from_config", *_OF_SETTINGS)
+"""The same, or of those that read weights."""
 WHY = "asks the network for it, which is never used"
 UNREAD = "reads a file for it, which is not here"
 _made = Makeshift()
