@@ -77,6 +77,16 @@ def test_a_kernel_that_nothing_stands_in_for_is_named(write: Any, standing: None
     assert "`flash_attn.odd.odd` is not installed" in runs(b)
 
 
+def test_functions_that_are_fetched_are_those_of_the_package_that_they_are_built_from(write: Any, standing: None) -> None:
+    source = "from kernels import get_kernel\n\nfetched = get_kernel('somebody/attention').flash_attn_interface\n\n"
+    source += "class Net(Base):\n    def extra(self, x):\n"
+    call = "        h = x.unflatten(-1, (3, 8))\n        return fetched.{}(h, h, h).flatten(2)\n"
+    (b,) = built(write(source + call.format("flash_attn_func")))
+    assert runs(b) == "" and "`kernels` is not installed" in b.info.notes[0]
+    (b,) = built(write(source + call.format("odd"), "other.py"))
+    assert "the kernel `somebody/attention.flash_attn_interface.odd` is not fetched" in runs(b)
+
+
 def test_layers_of_model_parallelism_are_those_of_one_process(write: Any, standing: None) -> None:
     source = """
     import fairscale.nn.model_parallel.initialize as groups

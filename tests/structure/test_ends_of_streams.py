@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -97,3 +98,55 @@ class Lanes(nn.Module):
 def test_a_matrix_that_mixes_lanes_is_no_scale_of_the_embedding() -> None:
     told = [screen.check(Lanes(scale), spot_check=False).streams[0].embed_scale for scale in (False, True)]
     assert told == [False, True]
+
+
+class Smeared(nn.Module):
+    """Ids, a share of the token before or a convolution that says the places, one norm, and blocks; the last of them may be called by itself."""
+
+    def __init__(self, how: str, block: type[nn.Module] = Block) -> None:
+        super().__init__()
+        self.embed, self.gate, self.places = nn.Embedding(50, 32), nn.Linear(32, 1), nn.Conv1d(32, 32, 3, padding=1)
+        self.start, self.end, self.blocks, self.how = nn.LayerNorm(32), nn.LayerNorm(32), nn.ModuleList(block() for _ in range(4)), how
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.embed(ids)
+        if self.how == "share":
+            x = torch.cat([x[:, :1], x[:, 1:] + torch.sigmoid(self.gate(x[:, 1:])) * x[:, :-1]], 1)
+        elif self.how == "places":
+            x = x + self.places(x.transpose(1, 2)).transpose(1, 2)
+        x = self.start(x)
+        for block in self.blocks:
+            x = block(x)
+        out: Tensor = self.end(x)
+        return out
+
+
+class Post(nn.Module):
+    """norm(x + F(x))."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(32), nn.Linear(32, 128), nn.Linear(128, 32)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.norm(x + self.down(F.gelu(self.up(x))))
+        return out
+
+
+@pytest.mark.parametrize("how", ["share", "places", "none"])
+@pytest.mark.parametrize("block", [Block, Post])
+def test_a_sum_and_its_norm_before_the_blocks_are_of_the_embedding(how: str, block: type[nn.Module]) -> None:
+    report = screen.check(Smeared(how, block), example_inputs=torch.arange(16).view(2, 8))
+    (stream,) = report.streams
+    assert [(k.count, [s.placement for s in k.sublayers]) for k in stream.kinds] == [(4, ["pre" if block is Block else "post"])]
+    assert stream.embed_norm is True and stream.depth == 4 and "G124" not in _violated(report)
+
+
+def _violated(report: Report) -> set[str]:
+    return {f.code for f in report.findings if f.outcome == "violated"}
+
+
+def test_a_first_block_that_is_called_by_itself_stays_a_block() -> None:
+    model = nn.Sequential(Post(), *(nn.Sequential(Post(), Post()) for _ in range(2)))
+    (stream,) = screen.check(model, example_inputs=torch.randn(2, 8, 32)).streams
+    assert sum(k.count * len(k.sublayers) for k in stream.kinds) == 5

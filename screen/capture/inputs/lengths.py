@@ -66,8 +66,13 @@ def divisible(values: dict[str, Any], said: ast.stmt, names: dict[str, Any]) -> 
             continue
         for name, value in values.items():
             for axis, size in enumerate(value.shape if isinstance(value, Tensor) else ()):
-                if size == length and (axis or value.dim() == 1):
+                if size != length:
+                    continue
+                if axis or value.dim() == 1:
                     yield name, resized(value, axis, multiple * max(1, -(-size // multiple)))
+                elif not value.dtype.is_floating_point:  # ids without a batch
+                    flat = value.reshape(-1)
+                    yield name, resized(flat, 0, multiple * max(1, -(-len(flat) // multiple)))
 
 
 def evaluated(node: ast.expr, names: dict[str, Any]) -> Any:

@@ -103,7 +103,10 @@ def infer(model: nn.Module, look: Lookup, fixed: Inputs, tried: list[str] | None
         return fuller(model, twin, look, found)
     if search.furthest is not None and (found := _mended(model, twin, look, search)) is not None:
         return fuller(model, twin, look, found)
+    mended = search.reached
     if len(wanted) > 1 and (found := search.climb(model, look, wanted)) is not None:
+        return fuller(model, twin, look, found)
+    if search.reached > mended and (found := _mended(model, twin, look, search, again=True)) is not None:
         return fuller(model, twin, look, found)
     found = search.spread or search.read or search.furthest
     if search.spread is None and search.read is None and tried is not None:
@@ -118,8 +121,8 @@ def infer(model: nn.Module, look: Lookup, fixed: Inputs, tried: list[str] | None
     )
 
 
-def _mended(model: nn.Module, twin: nn.Module, look: Lookup, search: _Search) -> Inputs | None:
-    """Inputs mended by what the failures say, on a model whose long stacks are cut to two layers where it has some."""
+def _mended(model: nn.Module, twin: nn.Module, look: Lookup, search: _Search, *, again: bool = False) -> Inputs | None:
+    """Inputs mended by what the failures say, on a model whose long stacks are cut to two layers where it has some; `again`: the furthest alone."""
     widths, fixed = widths_of(model), search.fixed
     if search.furthest is None or search.furthest[0]:
         return None
@@ -136,7 +139,7 @@ def _mended(model: nn.Module, twin: nn.Module, look: Lookup, search: _Search) ->
 
     starts = []
     wanted = required(model, fixed)
-    if not _led(model, fixed) and wanted:
+    if not again and not _led(model, fixed) and wanted:
         for kind in _kinds(model, look, widths, wanted[0].name):
             main = next(kind(), None)
             if main is not None:

@@ -21,9 +21,25 @@ from screen.errors import chain
 
 PACKAGES = frozenset(
     {"flash_attn", "flash_attn_interface", "xformers", "apex", "mamba_ssm", "causal_conv1d", "triton", "fla", "liger_kernel", "fairscale",
-     "memory_efficient_attention_pytorch", "rotary_emb"}
+     "memory_efficient_attention_pytorch", "rotary_emb", "kernels"}
 )
 """Packages whose import may be stood in for."""
+
+
+class Fetched:
+    """What `kernels.get_kernel(repository)` gives: functions under the names that they have in the packages of the table."""
+
+    def __init__(self, *repository: Any, **_: Any) -> None:
+        self._repository = repository[0] if repository else ""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = {**attention.FLASH, **scans.CONVOLUTION}.get(name)
+        return found if found is not None else Fetched(f"{self._repository}.{name}")
+
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:
+        raise NotInstalled(f"the kernel `{self._repository}` is not fetched, and nothing stands in for it", name="kernels")
 
 
 class Config:
@@ -70,6 +86,8 @@ TABLE: dict[str, dict[str, Any]] = {
     "fairscale.nn.model_parallel.initialize": parallel.GROUPS,
     "fairscale.nn.model_parallel.layers": parallel.LAYERS,
     "fairscale.nn.model_parallel.mappings": parallel.MAPPINGS,
+    # https://github.com/huggingface/kernels, src/kernels/utils.py
+    "kernels": {"get_kernel": Fetched},
     # https://triton-lang.org/main/python-api/triton.html: what runs in Python
     "triton": {"next_power_of_2": lambda n: 1 << (n - 1).bit_length(), "cdiv": lambda x, y: -(-x // y), "Config": Config},
 }

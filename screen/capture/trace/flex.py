@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from unittest import mock
 
@@ -28,6 +29,7 @@ def written_out() -> Iterator[None]:
     with contextlib.ExitStack() as patches:
         if module is not None:
             patches.enter_context(mock.patch.object(module, "flex_attention_hop", attention))
+            patches.enter_context(mock.patch.object(module, "create_mask", mask))
             if hasattr(module, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG"):  # torch compiles the call, which a mode that watches does not survive
                 patches.enter_context(mock.patch.object(module, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True))
         yield
@@ -41,10 +43,23 @@ def attention(
     if groups > 1:
         key, value = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
     scores = query @ key.transpose(-2, -1) * scale
-    places = [torch.arange(n).view([-1 if a == axis else 1 for a in range(4)]) for axis, n in enumerate(scores.shape)]
+    places = _places(scores.shape)
     scores = score_mod(scores, *places)
     scores = torch.where(block_mask[-1](*places), scores, float("-inf"))
     return torch.softmax(scores, dim=-1) @ value, torch.logsumexp(scores, dim=-1), scores.amax(dim=-1)
+
+
+def mask(mod: Callable[..., Tensor], batch: int | None, heads: int | None, queries: int, keys: int, *_: Any, **__: Any) -> Tensor:
+    """What `create_mask` makes of a `mask_mod`, or of a `score_mod`: bool[B, H, L, S], true where a key is seen."""
+    shape = batch or 1, heads or 1, queries, keys
+    names = inspect.signature(mod).parameters
+    seen = mod(*_places(shape)) if len(names) == len(shape) else ~torch.isneginf(mod(torch.zeros(shape), *_places(shape)))
+    return seen.expand(shape)
+
+
+def _places(shape: Sequence[int]) -> list[Tensor]:
+    """The indices b, h, i, j, each along an axis of its own."""
+    return [torch.arange(n).view([-1 if a == axis else 1 for a in range(len(shape))]) for axis, n in enumerate(shape)]
 
 
 def causal() -> Any:
@@ -65,4 +80,4 @@ def own(value: Any) -> Any:
     return copy.copy(value) if hasattr(value, "mask_mod") and hasattr(value, "kv_num_blocks") else value
 
 
-__all__ = ["attention", "causal", "own", "written_out"]
+__all__ = ["attention", "causal", "mask", "own", "written_out"]

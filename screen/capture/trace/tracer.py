@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from screen.capture.trace import convert, flex, ragged, stamp
+from screen.capture.trace.eager import eager
 from screen.capture.trace.loop import own_name
 from screen.capture.trace.module_calls import Scopes
 from screen.capture.trace.nested import mapped
@@ -212,12 +212,10 @@ def _quiet() -> Iterator[None]:
     rewritten when it has run a few times."""
     import warnings
 
-    dynamo = sys.modules.get("torch._dynamo")
-    stance = torch.compiler.set_stance("force_eager") if dynamo is not None else contextlib.nullcontext()
     before = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with warnings.catch_warnings(), stance, torch.jit.optimized_execution(False):  # type: ignore[attr-defined]  # it is documented
+        with warnings.catch_warnings(), eager(), torch.jit.optimized_execution(False):  # type: ignore[attr-defined]  # it is documented
             warnings.simplefilter("ignore")
             yield
     finally:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from screen.graph import Ref
-from screen.structure.chains.find import Chain, Chains
+from screen.structure.chains.chain import Chain
+from screen.structure.chains.find import Chains
 from screen.structure.chains.identity_edges import Edge
 from screen.structure.dataflow import Flow
 from screen.structure.norms.find import Norms

@@ -15,32 +15,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
+from screen.structure.chains.chain import Chain, behind_embedding
 from screen.structure.chains.identity_edges import Edge, Edges
 from screen.structure.chains.longest import Best, leads_through, leads_to, own_adds, way_between
 from screen.structure.dataflow import Flow, nodes_of, strip
 from screen.structure.logits import feeds_softmax
 from screen.structure.norms.find import Norms
-
-
-@dataclass(frozen=True)
-class Chain:
-    """One path of identity edges, from its source to the last node it reaches."""
-
-    nodes: tuple[int, ...]
-    edges: tuple[Edge, ...]
-    """edges[i] leads into nodes[i + 1]."""
-    adds: tuple[int, ...]
-    """The residual adds, ascending."""
-    inner: bool = False
-    """A residual network inside a branch of another stream."""
-
-    @property
-    def begin(self) -> int:
-        """Where the state stands that the first branch reads, at the latest: what comes before may feed other streams as well."""
-        position = self.nodes.index(self.adds[0]) - 1 if self.adds else 0
-        while position > 0 and self.edges[position - 1].kind in ("same", "scale", "gate", "free", "norm"):
-            position -= 1
-        return position
 
 
 def chains_of(flow: Flow, norms: Norms) -> Chains:
@@ -318,7 +298,7 @@ class Chains:
                 chosen.append(chain)
             elif len(chain.adds) >= 2 and self._is_network(chain) and not (self._is_carried_over_tokens(chain, outer) or self._is_recurrent(chain)):
                 chosen.append(self._with_first(chain))
-        chosen = [c for c in chosen if not self._goes_around(c, chosen)]
+        chosen = [behind_embedding(self.flow.graph, c) for c in chosen if not self._goes_around(c, chosen)]
         return tuple(sorted(chosen, key=lambda c: (c.inner, c.adds[0])))
 
     def _goes_around(self, chain: Chain, others: Sequence[Chain]) -> bool:
@@ -375,7 +355,7 @@ class Chains:
                 continue
             chain = self.chain(end)
             if (fork := self._dives(chain)) is not None:
-                groups.append(_behind(chain, fork))
+                groups.append(chain.behind(fork))
                 walked.update(groups[-1].nodes[1:])
                 continue
             length, fresh = self.best[end].length, self._fresh_adds(end, walked)
@@ -576,9 +556,3 @@ class Chains:
             if carried:
                 reach.add(node)
         return bool(around)
-
-
-def _behind(chain: Chain, node: int) -> Chain:
-    """The rest of a chain from a node on."""
-    place = chain.nodes.index(node)
-    return Chain(chain.nodes[place:], chain.edges[place:], tuple(a for a in chain.adds if a > node))

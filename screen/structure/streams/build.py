@@ -6,7 +6,8 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from screen.structure.chains.find import Chain, Chains
+from screen.structure.chains.chain import Chain
+from screen.structure.chains.find import Chains
 from screen.structure.dataflow import Flow, nodes_of, strip
 from screen.structure.norms.find import place_of
 from screen.structure.streams.cut import joined

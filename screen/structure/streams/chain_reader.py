@@ -10,7 +10,8 @@ from functools import cached_property
 from screen.structure.branches.branch import Branch
 from screen.structure.branches.role import Mixer
 from screen.structure.branches.weights import slices_of
-from screen.structure.chains.find import Chain, Chains
+from screen.structure.chains.chain import Chain
+from screen.structure.chains.find import Chains
 from screen.structure.chains.identity_edges import Edge
 from screen.structure.dataflow import Flow, axes_of, mask_of, nodes_of, strip
 from screen.structure.initial.values import start_of
