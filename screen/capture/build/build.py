@@ -33,6 +33,7 @@ from screen.capture.build.failing import asked_dtype, left_open, said_by_author
 from screen.capture.build.holder import arriving
 from screen.capture.build.meta_copy import on_meta, values_of
 from screen.capture.build.piecewise import Reading
+from screen.capture.inputs.records import is_record
 from screen.capture.inputs.search import infer, required
 from screen.capture.inputs.trial import outcome
 from screen.capture.build.inner import inner
@@ -528,7 +529,7 @@ def _inputs(
         given = arguments(look, named, held)
         if type(model).__module__.startswith("transformers.") or outcome(on_meta(model), *given).error is None:
             return given  # else its forward is one of the user's own
-    if (args or kwargs) and not required(model, (args, kwargs)):
+    if (args or kwargs) and not required(model, (args, kwargs)) and not any(type(v) is dict and is_record(model, n) for n, v in kwargs.items()):
         return args, kwargs
     return infer(model, look, (args, kwargs), tried, held)
 

@@ -23,10 +23,12 @@ from screen.capture.inputs.containers import dictionaries, keys_of, lists, table
 from screen.capture.inputs.context import BATCH, Lookup, forward_parameters, forward_signature, widths_of
 from screen.capture.inputs.documented import documented
 from screen.capture.inputs.explicit import Inputs
+from screen.capture.inputs.grids import images, signals, videos
 from screen.capture.inputs.lengths import likely, named
 from screen.capture.inputs.mend import Far, mend
 from screen.capture.inputs.missing import taken
 from screen.capture.inputs.patterns import patterned
+from screen.capture.inputs.records import unfolded
 from screen.capture.inputs.states import is_state, states
 from screen.capture.inputs.trial import first_tensor, outcome, short_twin
 from screen.capture.kernels.stand_in import NotInstalled
@@ -58,9 +60,6 @@ _GRID = re.compile(r"list\[tuple\[((?:int, )+int)\]\]", re.IGNORECASE)
 _INTEGERS = re.compile(r"\b(list|sequence)\[int\]", re.IGNORECASE)
 Held = Callable[[], Inputs | None]
 """Asks for the inputs of a part in a model that holds it."""
-IMAGE_SIDES = (224, 32, 64, 28, 256)
-"""Sides of square images to try when no grid of positions says better."""
-
 
 def nothing() -> Inputs | None:
     """No model is asked."""
@@ -73,6 +72,20 @@ def infer(model: nn.Module, look: Lookup, fixed: Inputs, tried: list[str] | None
     An optional argument that a forward turns out to need is made too. When it runs with none of the likely ones, it is given those that arrive at it
     in a model that holds it (`held`), and then what its failures say is mended. When it runs with none, those with which it came furthest: tracing
     them tells why no further, and `tried` is filled with the main inputs that were. Raises `TraceError` when there is nothing to try."""
+    own = type(model)
+
+    def arrived() -> Inputs | None:
+        taken, model.__class__ = type(model), own
+        try:
+            return held()
+        finally:
+            model.__class__ = taken
+
+    with unfolded(model, fixed) as (given, folded):
+        return folded(_inferred(model, look if given is fixed else Lookup(model, look.config, look.lengths), given, tried, arrived))
+
+
+def _inferred(model: nn.Module, look: Lookup, fixed: Inputs, tried: list[str] | None, held: Held) -> Inputs:
     twin = on_meta(model)
     phase.enter("trace")
     masks = {n: flex.causal() for n, p in forward_parameters(model).items() if "BlockMask" in str(p.annotation) and n not in fixed[1]}
@@ -153,17 +166,22 @@ def _mended(model: nn.Module, twin: nn.Module, look: Lookup, search: _Search, *,
     short, failed = short_twin(model), list[Far]()
     found, spent = mend(short if short is not None else twin, look, starts, set(fixed[1]), more, failed)
     search.spent += spent
+    furthest = max(failed, key=lambda one: one[:2], default=None)
+    if found is None and short is not None and furthest is not None and outcome(twin, (), furthest[2], tracing=False).reached > furthest[0]:
+        found = furthest[2]  # the shortened model ends where the whole one does not: its code counts members
+    elif found is None and furthest is not None:
+        search.keep(furthest)
     if found is None:
-        far = max(failed, key=lambda one: one[:2])
-        search.furthest, search.reached = (((), far[2]), far[0]) if far[0] > search.reached else (search.furthest, search.reached)
         return None
     whole = outcome(twin, (), found)
     if whole.error is not None and short is not None:  # the length of a list is among what it asks for
-        found, spent = mend(twin, look, [found], set(fixed[1]), more)
+        failed.clear()
+        mended, spent = mend(twin, look, [found], set(fixed[1]), more, failed)
         search.spent += spent
-        if found is None:
+        if mended is None:
+            search.keep(failed[0])
             return None
-        whole = outcome(twin, (), found)
+        found, whole = mended, outcome(twin, (), mended)
     if whole.error is not None or _spread(tuple(found.values()), whole.output):
         return None
     main = next((n for n, v in found.items() if isinstance(v, Tensor) and n not in fixed[1]), None)
@@ -251,6 +269,11 @@ class _Search:
             if len(self.asked) > before:
                 return None
         return None
+
+    def keep(self, mended: Far) -> None:
+        """Remember a mended choice where it came further than all before."""
+        if mended[0] > self.reached:
+            self.furthest, self.reached = ((), mended[2]), mended[0]
 
     def supplied(self, model: nn.Module, look: Lookup) -> Inputs | None:
         """An optional argument that was left out, beside the inputs that came furthest: a cache is read at places (`table[places]`), and `None` names
@@ -393,9 +416,9 @@ def _kinds(model: nn.Module, look: Lookup, widths: list[int], name: str) -> list
         "pattern": lambda: patterned(model, look),
         "tokens": lambda: _tokens(model, look),
         "sequence": lambda: _sequences(look, widths),
-        "image": lambda: _images(model, look),
-        "signal": lambda: _signals(model, look),
-        "video": lambda: _videos(model, look),
+        "image": lambda: images(model, look),
+        "signal": lambda: signals(model, look),
+        "video": lambda: videos(model, look),
     }
     first = ["pattern", leading_kind(model)]
     if any(word in name.casefold() for word in ("img", "image", "pixel")):
@@ -445,74 +468,6 @@ def _sequences(look: Lookup, widths: list[int]) -> Iterator[Tensor]:
     for width in widths[:12]:
         yield look.floats(BATCH, width)
         yield look.floats(look.tokens, width)
-
-
-def _images(model: nn.Module, look: Lookup) -> Iterator[Tensor]:
-    conv = look.first(nn.Conv2d, nn.Conv3d)
-    if conv is None:
-        yield from _pictures(model, look)
-        return
-    patch = max(conv.kernel_size[-1], conv.stride[-1])
-    sizes = [v for m in model.modules() for k, v in vars(m).items() if "size" in k]
-    stated = [v for size in sizes for v in (size[-1:] if isinstance(size, tuple) else [size]) if isinstance(v, int) and v > patch]
-    tables = [p.shape for p in model.parameters() if p.dim() == 3] + [(m.num_embeddings,) for m in model.modules() if isinstance(m, nn.Embedding)]
-    grids = [s - extra for shape in tables for s in shape for extra in (0, 1) if s >= 16]
-    sides = [conv.stride[-1] * round(n**0.5) for n in grids if round(n**0.5) ** 2 == n]
-    if isinstance(conv, nn.Conv3d):  # a video: so many frames that its patches are those of a table, one that is no parameter too
-        held = [v.shape[-2] for m in model.modules() for v in vars(m).values() if isinstance(v, Tensor) and v.dim() in (2, 3)]
-        for count, side in itertools.product(dict.fromkeys([*grids, *held]), dict.fromkeys([*stated, *IMAGE_SIDES])):
-            area = (side // conv.stride[-1]) ** 2
-            if side % conv.stride[-1] == 0 and area > 1 and count % area == 0:
-                yield look.floats(BATCH, conv.in_channels, count // area * conv.stride[0], side, side)
-    for side in dict.fromkeys([*stated, *sides, *IMAGE_SIDES]):
-        if side % conv.stride[-1] == 0:
-            shape = (conv.in_channels, side, side) if isinstance(conv, nn.Conv2d) else (conv.in_channels, 4 * conv.stride[0], side, side)
-            yield look.floats(BATCH, *shape)
-    if patch == 1:
-        yield from _pictures(model, look)
-
-
-def _pictures(model: nn.Module, look: Lookup) -> Iterator[Tensor]:
-    """Images of a model that cuts them into patches itself: its first layer takes channels · side²."""
-    taken = (getattr(m, "in_features", getattr(m, "in_channels", None)) for m in model.modules())
-    features = next((f for f in taken if isinstance(f, int)), 0)
-    tables = [s - extra for p in model.parameters() if p.dim() in (2, 3) for s in p.shape[:-1] for extra in (0, 1)]
-    for channels in (3, 1):
-        patch = math.isqrt(features // channels)
-        if patch > 1 and patch * patch * channels == features:
-            for count in dict.fromkeys([*(n for n in tables if 1 < n < 4096 and math.isqrt(n) ** 2 == n), 16, 64, 196, 3136]):
-                yield look.floats(BATCH, channels, patch * math.isqrt(count), patch * math.isqrt(count))
-    for side in IMAGE_SIDES:
-        yield look.floats(BATCH, 3, side, side)
-    stated = look.get("in_channels", default=getattr(model, "in_channels", None))
-    if isinstance(stated, int) and stated != 3:
-        for side in (32, 16, 64):
-            yield look.floats(BATCH, stated, side, side)
-
-
-def _videos(model: nn.Module, look: Lookup) -> Iterator[Tensor]:
-    """Images in a row, before or behind the channels."""
-    conv = look.first(nn.Conv2d, nn.Conv3d)
-    stated = look.get("in_channels", default=getattr(model, "in_channels", None))
-    for channels in dict.fromkeys([*([conv.in_channels] if conv is not None else []), stated, 3]):
-        if isinstance(channels, int):
-            for side in (32, 16, 64):
-                yield look.floats(BATCH, channels, 4, side, side)
-                yield look.floats(BATCH, 4, channels, side, side)
-
-
-def _signals(model: nn.Module, look: Lookup) -> Iterator[Tensor]:
-    conv = look.first(nn.Conv1d)
-    if conv is not None:
-        strides = 1
-        for module in model.modules():
-            strides *= module.stride[0] if isinstance(module, nn.Conv1d) else 1
-        tables = {t.shape[-2] * strides for t in [*model.parameters(), *model.buffers()] if t.dim() in (2, 3) and 256 <= t.shape[-2] <= 4096}
-        for length in (look.tokens, 16 * min(strides, 4096), 16000, *sorted(tables)[:4]):
-            yield look.floats(BATCH, conv.in_channels, length)
-            yield look.floats(BATCH, length, conv.in_channels)
-        if conv.in_channels == 1:
-            yield look.floats(BATCH, 16000)
 
 
 _OPTIONAL = re.compile(r"\bOptional\[|\|\s*None\b")

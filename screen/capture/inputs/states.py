@@ -15,6 +15,7 @@ import itertools
 import sys
 import typing
 from collections.abc import Iterator, Mapping
+from types import ModuleType
 from typing import Any
 
 from torch import Tensor, nn
@@ -32,7 +33,7 @@ METHODS = 6
 
 def is_state(model: nn.Module, parameter: inspect.Parameter) -> bool:
     """Is an argument of the forward said to be of a class that a method of the model returns?"""
-    kind = _class(model, parameter.annotation)
+    kind = class_of(model, parameter.annotation)
     return kind is not None and any(_returned(model, method) is kind for method in _methods(model))
 
 
@@ -41,7 +42,7 @@ def states(model: nn.Module, name: str, given: Mapping[str, Any]) -> Iterator[An
     parameter = forward_parameters(model).get(name)
     if parameter is None:
         return
-    kind = _class(model, parameter.annotation)
+    kind = class_of(model, parameter.annotation)
     fitting = [m for m in _methods(model) if (_returned(model, m) is kind if kind is not None else _makes_of_a_size(m))]
     twin = on_meta(model) if fitting else model  # what such a method does besides is not done to the model
     for method in itertools.islice(fitting, METHODS):
@@ -71,9 +72,10 @@ def _methods(model: nn.Module) -> list[Any]:
     return [m for name, m in found.items() if not name.startswith("__") and name != "forward"]
 
 
-def _class(model: nn.Module, note: Any) -> type[Any] | None:
-    """The class of the author's that an annotation means; None for tensors, containers and numbers."""
-    note = None if note is inspect.Parameter.empty else _read(note, model)
+def class_of(place: nn.Module | ModuleType, note: Any) -> type[Any] | None:
+    """The class of the author's that an annotation of a model, or of a module of code, means; None for tensors, containers and numbers."""
+    code = place if isinstance(place, ModuleType) else sys.modules[type(place).__module__]
+    note = None if note is inspect.Parameter.empty else _read(note, code)
     known = isinstance(note, type) and note.__module__ not in ("builtins", "typing", "collections.abc") and not note.__module__.startswith("torch")
     return note if known and not issubclass(note, nn.Module | Tensor) else None
 
@@ -82,17 +84,17 @@ def _returned(model: nn.Module, method: Any) -> type[Any] | None:
     """The class of the author's that a method returns, by its annotation or by what it calls there."""
     note = inspect.signature(method).return_annotation
     if note is not inspect.Signature.empty:
-        return _class(model, note)
+        return class_of(model, note)
     returned = [n.value for n in ast.walk(tree_of(method) or ast.Module([], [])) if isinstance(n, ast.Return)]
     called = {ast.unparse(value.func) for value in returned if isinstance(value, ast.Call)}
-    return _class(model, next(iter(called))) if len(called) == 1 else None
+    return class_of(model, next(iter(called))) if len(called) == 1 else None
 
 
-def _read(note: Any, model: nn.Module) -> Any:
+def _read(note: Any, code: ModuleType) -> Any:
     """An annotation that is written as text."""
     if isinstance(note, str):
         try:
-            note = eval(note, dict(vars(sys.modules[type(model).__module__])))  # Python's own way to read it
+            note = eval(note, dict(vars(code)))  # Python's own way to read it
         except Exception:  # a name that is there for type checkers only
             return None
     parts = [a for a in typing.get_args(note) if a is not type(None)]
@@ -114,4 +116,4 @@ def _is_size(parameter: inspect.Parameter) -> bool:
     return parameter.kind is parameter.POSITIONAL_OR_KEYWORD and parameter.annotation in (parameter.empty, int, "int")
 
 
-__all__ = ["is_state", "states"]
+__all__ = ["class_of", "is_state", "states"]

@@ -36,14 +36,14 @@ class Chain:
 
 def behind_embedding(graph: Graph, chain: Chain) -> Chain:
     """The chain with its first norm as its first edge, where the one sum before that (a convolution that says the positions, a share of the token
-    before) and the norm stand in the call that calls the blocks, and every later sum in one of these: both are of the embedding."""
+    before) and the norm stand in the call that calls the blocks, and the next sum in the first of these: both are of the embedding."""
     place = next((n for n, edge in enumerate(chain.edges) if edge.kind == "norm"), None)
     if chain.inner or graph.loop is not None or place is None:
         return chain
     norm = chain.nodes[place + 1]
-    before, after = [a for a in chain.adds if a <= norm], [a for a in chain.adds if a > norm]
-    held = {_block_of(graph, a) for a in after}
-    if len(before) != 1 or len(held) < 2 or {graph.calls[c].parent if c is not None else None for c in held} != {graph.nodes[before[0]].call}:
+    before, after = [a for a in chain.adds if a <= norm], [_block_of(graph, a) for a in chain.adds if a > norm]
+    blocks = {c for c in after if c is not None}
+    if len(before) != 1 or len(blocks) < 2 or after[0] is None or {graph.calls[c].parent for c in blocks} != {graph.nodes[before[0]].call}:
         return chain
     call = graph.nodes[norm].call
     return chain.behind(chain.nodes[place]) if graph.nodes[before[0]].call in (call, graph.calls[call].parent) else chain

@@ -1,0 +1,123 @@
+"""Arguments of a forward that are annotated with a record of the author's, a dataclass or a named tuple: its fields are sought like arguments.
+
+    @dataclass
+    class Batch:                                    def forward(self, batch: Batch): …   is sought as
+        ids: Tensor                                 def forward(self, ids: Tensor, window: int): …
+        window: int = 4
+
+While inputs are sought the model has a class of its own whose forward takes the fields, and makes the records.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torch import nn
+
+from screen.capture.inputs.context import forward_signature
+from screen.capture.inputs.explicit import Inputs
+from screen.capture.inputs.states import class_of, is_state
+
+DEPTH = 3
+"""Records in records."""
+_MISSING = inspect.Parameter.empty
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """An argument, or a field, that is a record: its class, and the names under which its fields are sought."""
+
+    cls: type[Any]
+    fields: dict[str, str | Record]
+
+    def made(self, given: dict[str, Any]) -> Any:
+        """The record of those of its fields that are given; its class has defaults for the others."""
+        values = {n: f.made(given) if isinstance(f, Record) else given[f] for n, f in self.fields.items() if isinstance(f, Record) or f in given}
+        return self.cls(**values)
+
+    def spread(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Entries that the user states, `batch.ids=…`, by the names under which they are sought."""
+        found: dict[str, Any] = {}
+        for name, value in given.items():
+            field = self.fields.get(name, name)
+            found.update(field.spread(value) if isinstance(field, Record) and isinstance(value, dict) else {str(field): value})
+        return found
+
+
+@contextlib.contextmanager
+def unfolded(model: nn.Module, fixed: Inputs) -> Iterator[tuple[Inputs, Callable[[Inputs], Inputs]]]:
+    """For as long as this lasts the forward takes the fields of its records: what is fixed by these names, and what makes records of inputs again."""
+    own, records, parameters = type(model), dict[str, Record](), list[inspect.Parameter]()
+    stated = forward_signature(model)
+    names = {p.name for p in stated}
+    for parameter in stated[len(fixed[0]) :]:
+        given = fixed[1].get(parameter.name, _MISSING)
+        open_ = type(given) is dict or (given is _MISSING and parameter.default is _MISSING)
+        kind = _record(model, parameter) if open_ else None
+        if kind is None or parameter.kind is parameter.POSITIONAL_ONLY or "forward" in vars(model):
+            parameters.append(parameter)
+        else:
+            records[parameter.name] = _fields(kind, parameter.name, names, parameters)
+    if not records:
+        yield fixed, lambda found: found
+        return
+
+    def folded(kwargs: dict[str, Any]) -> dict[str, Any]:
+        inside = {p.name for p in parameters} - {p.name for p in stated}
+        return {n: v for n, v in kwargs.items() if n not in inside} | {n: r.made(kwargs) for n, r in records.items() if n not in kwargs}
+
+    @functools.wraps(own.forward)
+    def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        return own.forward(self, *args, **folded(kwargs))
+
+    first = stated[: len(fixed[0])]
+    kinds = [p.replace(kind=p.KEYWORD_ONLY) if p.kind is p.POSITIONAL_OR_KEYWORD else p for p in parameters]
+    itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    taken = [itself, *(p.replace(kind=p.POSITIONAL_ONLY) for p in first), *sorted(kinds, key=lambda p: p.kind)]
+    forward.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
+    kwargs = {n: v for n, v in fixed[1].items() if n not in records}
+    for name in records.keys() & fixed[1].keys():
+        kwargs.update(records[name].spread(fixed[1][name]))
+    model.__class__ = type(own.__name__, (own,), {"forward": forward, "__module__": own.__module__, "__qualname__": own.__qualname__})
+    try:
+        yield (fixed[0], kwargs), lambda found: (found[0], folded(found[1]))
+    finally:
+        model.__class__ = own
+
+
+def is_record(model: nn.Module, name: str) -> bool:
+    """Is an argument of the forward annotated with a record?"""
+    return any(p.name == name and _record(model, p) is not None for p in forward_signature(model))
+
+
+def _record(model: nn.Module, parameter: inspect.Parameter) -> type[Any] | None:
+    kind = class_of(model, parameter.annotation)
+    if kind is None or is_state(model, parameter):
+        return None
+    named = issubclass(kind, tuple) and hasattr(kind, "_fields")
+    return kind if named or (dataclasses.is_dataclass(kind) and "__init__" in vars(kind)) else None
+
+
+def _fields(kind: type[Any], above: str, names: set[str], parameters: list[inspect.Parameter], depth: int = 1) -> Record:
+    """A record whose fields are put behind `parameters`, under names that are not taken."""
+    found: dict[str, str | Record] = {}
+    for parameter in inspect.signature(kind).parameters.values():
+        inner = class_of(sys.modules[kind.__module__], parameter.annotation)
+        if inner is not None and dataclasses.is_dataclass(inner) and parameter.default is _MISSING and depth < DEPTH:
+            found[parameter.name] = _fields(inner, parameter.name, names, parameters, depth + 1)
+            continue
+        name = parameter.name if parameter.name not in names else f"{above}_{parameter.name}"
+        names.add(name)
+        default = parameter.default if parameter.default is _MISSING or isinstance(parameter.default, int | float | str | bool) else None
+        parameters.append(parameter.replace(name=name, kind=inspect.Parameter.KEYWORD_ONLY, default=default))
+        found[parameter.name] = name
+    return Record(kind, found)
+
+
+__all__ = ["is_record", "unfolded"]

@@ -1,0 +1,94 @@
+"""Records of the author's as arguments of a forward: their fields are sought like arguments, or stated one by one."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from screen.capture.build.build import build
+from screen.graph.target import parse
+from tests.capture.first_try import built, runs, writing
+
+write = pytest.fixture(writing)
+
+RECORDS = """
+    from dataclasses import dataclass, field
+    from typing import NamedTuple
+
+    @dataclass
+    class Places:
+        of: torch.Tensor
+
+    @dataclass
+    class Batch:
+        ids: torch.Tensor
+        weights: torch.Tensor
+        places: Places
+        window: int
+        names: list = field(default_factory=list)
+
+    class Pair(NamedTuple):
+        first: torch.Tensor
+        second: torch.Tensor
+"""
+DATACLASS = (
+    RECORDS
+    + """
+    class Net(Base):
+        def forward(self, batch: "Batch"):
+            assert isinstance(batch, Batch) and isinstance(batch.places, Places) and batch.names == []
+            assert batch.ids.ndim == 1
+            x = self.body(self.embed(batch.ids)[None]) + batch.places.of.float().mean() + batch.window
+            return (x * batch.weights.mean()).sum()
+"""
+)
+NAMED = (
+    RECORDS
+    + """
+    class Net(Base):
+        def forward(self, pair: Pair):
+            return self.body(pair.first) + self.body(pair.second).mean(1, keepdim=True)
+"""
+)
+
+
+@pytest.mark.parametrize("source", [DATACLASS, NAMED])
+def test_fields_of_records_are_sought(write: Any, source: str) -> None:
+    (b,) = built(write(source))
+    assert runs(b) == "" and type(b.model).__name__ == "Net" and "forward" in vars(type(b.model))
+
+
+def test_a_field_may_be_stated_alone(write: Any) -> None:
+    (b,) = build(parse(write(DATACLASS)), set={}, inputs=("batch.window=3", "batch.ids=int64[11]"), depth=None)
+    assert b.kwargs["batch"].window == 3 and b.kwargs["batch"].ids.shape == (11,) and runs(b) == ""
+
+
+def test_a_stack_that_is_counted_is_not_cut_for_trials(tmp_path: Path) -> None:
+    """`tables` is unpacked by its five members: a shortened copy of the model ends there, whatever it is given."""
+    path = tmp_path / "counted.py"
+    text = """
+        import torch
+        from torch import nn
+
+        class Counted(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.tables = nn.ModuleList(nn.Embedding(50, 24) for _ in range(5))
+                self.maps = nn.ModuleList(nn.Linear(24, 24) for _ in range(5))
+
+            def forward(self, ids, labels):
+                assert ids.ndim == 1
+                values = [table(ids) for table in self.tables]
+                values = [values[4], values[3], values[2], values[1], values[0]]
+                assert len(ids) % 64 == 0
+                x = values[0]
+                for layer, value in zip(self.maps, values):
+                    x = x + layer(x + value)
+                return nn.functional.cross_entropy(x, labels)
+    """
+    path.write_text(textwrap.dedent(text))
+    (b,) = built(str(path))
+    assert runs(b) == "" and b.kwargs["ids"].shape == b.kwargs["labels"].shape
