@@ -264,9 +264,11 @@ def _by_call(found: Failed, values: Values, look: Lookup) -> Iterator[tuple[str,
         for name in _sources(found, values, x):
             yield name, look.ids(max(1, x.numel() // max(1, len(x))), batch=len(x)).reshape(x.shape) if x.dim() else torch.tensor(1)
     elif found.name == "cross_entropy" and len(operands) > 1 and x.dim() == 2:
-        for name in _sources(found, values, operands[1]):
-            yield from ((name, other.clone()) for other in _tensors(values.values()) if not other.dtype.is_floating_point and other.numel() == len(x))
-            yield name, look.ids(len(x), batch=1)[0]
+        for name in _sources(found, values, operands[1]):  # a part of the labels, where they come in pieces
+            count = values[name].numel() * len(x) // max(1, operands[1].numel())
+            for n in dict.fromkeys([len(x), count]):
+                yield from ((name, other.clone()) for other in _tensors(values.values()) if not other.dtype.is_floating_point and other.numel() == n)
+                yield name, look.ids(n, batch=1)[0]
     elif found.name in ("reshape", "view"):
         yield from _pieces(found, values, x, look)
     elif found.name in _CONVOLUTIONS:
