@@ -53,9 +53,42 @@ NAMED = (
             return self.body(pair.first) + self.body(pair.second).mean(1, keepdim=True)
 """
 )
+APART = (
+    RECORDS
+    + """
+    class Net(Base):
+        def forward(self, batch, factor=1.0):
+            ids, (marks, _) = batch
+            assert ids.dim() == 2
+            return self.body(self.embed(ids)) * factor + marks.float().mean()
+"""
+)
+HANDED = (
+    RECORDS
+    + """
+    class Edges(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.map = nn.Linear(24, 24)
+
+        def forward(self, graph):
+            nodes, edge_index = graph
+            first, second = edge_index
+            gathered = nodes.index_select(0, first)
+            return nodes + torch.zeros_like(nodes).scatter_add(0, second[:, None].expand(-1, 24), self.map(gathered))
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.edges = Edges()
+
+        def forward(self, data):
+            return self.edges(data)
+"""
+)
 
 
-@pytest.mark.parametrize("source", [DATACLASS, NAMED])
+@pytest.mark.parametrize("source", [DATACLASS, NAMED, APART, HANDED])
 def test_fields_of_records_are_sought(write: Any, source: str) -> None:
     (b,) = built(write(source))
     assert runs(b) == "" and type(b.model).__name__ == "Net" and "forward" in vars(type(b.model))

@@ -155,10 +155,16 @@ def value_of(node: ast.expr, names: Mapping[str, Any], options: dict[str, Any], 
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict" and not node.args:
         return {k.arg: value_of(k.value, names, options, seen) for k in node.keywords if k.arg}
     if isinstance(node, ast.Subscript):
+        key = value_of(node.slice, names, options, seen)
         try:
-            return value_of(node.value, names, options, seen)[value_of(node.slice, names, options, seen)]
+            return value_of(node.value, names, options, seen)[key]
         except (KeyError, IndexError, TypeError):
             raise Open from None
+        except Open:  # `settings["depth"]` of what a function is handed: the one table of the source that has such an entry
+            tables = [t for t in names.values() if type(t) is dict and key in t] if isinstance(node.value, ast.Name) and type(key) is str else []
+            if len(tables) != 1:
+                raise
+            return tables[0][key]
     try:
         return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):

@@ -1,15 +1,19 @@
-"""Arguments of a forward that are annotated with a record of the author's, a dataclass or a named tuple: its fields are sought like arguments.
+"""Arguments of a forward that are records: annotated with a dataclass or a named tuple of the author's, or taken apart at once by it or by the
+first part that it hands them to. Their fields are sought like arguments.
 
     @dataclass
     class Batch:                                    def forward(self, batch: Batch): …   is sought as
         ids: Tensor                                 def forward(self, ids: Tensor, window: int): …
         window: int = 4
+                                                    def forward(self, batch):            is sought as
+                                                        ids, (words, places) = batch     def forward(self, ids, words, places): …
 
 While inputs are sought the model has a class of its own whose forward takes the fields, and makes the records.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import dataclasses
 import functools
@@ -20,7 +24,8 @@ from typing import Any
 
 from torch import nn
 
-from screen.capture.inputs.context import forward_signature
+from screen.capture.build.reads import tree_of
+from screen.capture.inputs.context import forward_parameters, forward_signature
 from screen.capture.inputs.explicit import Inputs
 from screen.capture.inputs.states import class_of, is_state
 
@@ -31,7 +36,7 @@ _MISSING = inspect.Parameter.empty
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """An argument, or a field, that is a record: its class, and the names under which its fields are sought."""
+    """An argument, or a field, that is a record: its class (`tuple` for one that is taken apart), and the names under which its fields are sought."""
 
     cls: type[Any]
     fields: dict[str, str | Record]
@@ -39,7 +44,7 @@ class Record:
     def made(self, given: dict[str, Any]) -> Any:
         """The record of those of its fields that are given; its class has defaults for the others."""
         values = {n: f.made(given) if isinstance(f, Record) else given[f] for n, f in self.fields.items() if isinstance(f, Record) or f in given}
-        return self.cls(**values)
+        return tuple(values.values()) if self.cls is tuple else self.cls(**values)
 
     def spread(self, given: dict[str, Any]) -> dict[str, Any]:
         """Entries that the user states, `batch.ids=…`, by the names under which they are sought."""
@@ -59,11 +64,15 @@ def unfolded(model: nn.Module, fixed: Inputs) -> Iterator[tuple[Inputs, Callable
     for parameter in stated[len(fixed[0]) :]:
         given = fixed[1].get(parameter.name, _MISSING)
         open_ = type(given) is dict or (given is _MISSING and parameter.default is _MISSING)
-        kind = _record(model, parameter) if open_ else None
-        if kind is None or parameter.kind is parameter.POSITIONAL_ONLY or "forward" in vars(model):
-            parameters.append(parameter)
-        else:
+        known = open_ and parameter.kind is not parameter.POSITIONAL_ONLY and "forward" not in vars(model)
+        kind = _record(model, parameter) if known else None
+        apart = _taken_apart(model, parameter.name) if known and kind is None and given is _MISSING else None
+        if kind is not None:
             records[parameter.name] = _fields(kind, parameter.name, names, parameters)
+        elif apart is not None:
+            records[parameter.name] = _parts(apart, parameter.name, names, parameters)
+        else:
+            parameters.append(parameter)
     if not records:
         yield fixed, lambda found: found
         return
@@ -118,6 +127,49 @@ def _fields(kind: type[Any], above: str, names: set[str], parameters: list[inspe
         parameters.append(parameter.replace(name=name, kind=inspect.Parameter.KEYWORD_ONLY, default=default))
         found[parameter.name] = name
     return Record(kind, found)
+
+
+def _taken_apart(model: nn.Module, name: str) -> ast.Tuple | None:
+    """The names that a forward gives the parts of its argument, `ids, words = batch`; or, where the argument is all that it hands to a part of the
+    model, that one's forward."""
+    tree = tree_of(type(model).forward) or ast.Module([], [])
+    if (found := _split(tree, name)) is not None:
+        return found
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and not n.keywords and _is_part(n.func)]
+    handed = any([ast.unparse(a) for a in call.args] == [name] for call in calls)
+    for module in model.modules() if handed else ():
+        own = next(iter(forward_parameters(module)), "") if type(module).forward is not type(model).forward else ""
+        if own and not type(module).__module__.startswith("torch."):
+            return _split(tree_of(type(module).forward) or ast.Module([], []), own)
+    return None
+
+
+def _is_part(function: ast.expr) -> bool:
+    return isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "self"
+
+
+def _split(tree: ast.AST, name: str) -> ast.Tuple | None:
+    """The first statement that gives all parts of a name names of their own, where nothing else is done with it."""
+    used = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
+    for node in ast.walk(tree):
+        target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+        if isinstance(node, ast.Assign) and isinstance(target, ast.Tuple) and isinstance(node.value, ast.Name) and used == [node.value]:
+            return target if all(isinstance(n, ast.Name | ast.Tuple | ast.expr_context) for n in ast.walk(target)) else None
+    return None
+
+
+def _parts(target: ast.Tuple, above: str, names: set[str], parameters: list[inspect.Parameter]) -> Record:
+    """A tuple whose parts are put behind `parameters`, under the names that the code gives them where these are free."""
+    found: dict[str, str | Record] = {}
+    for place, part in enumerate(target.elts):
+        if isinstance(part, ast.Tuple):
+            found[str(place)] = _parts(part, f"{above}_{place}", names, parameters)
+        elif isinstance(part, ast.Name):
+            name = part.id if part.id.strip("_") and part.id not in names else f"{above}_{place}"
+            names.add(name)
+            parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY))
+            found[str(place)] = name
+    return Record(tuple, found)
 
 
 __all__ = ["is_record", "unfolded"]
