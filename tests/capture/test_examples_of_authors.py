@@ -22,7 +22,7 @@ SCRIPTS = {
     "a command line": ("train.py", f"import argparse\nfrom model import Net\n{LINE}Net(args.d_model, args.n)\n"),
     "an entry of what a function is handed": (
         "train.py",
-        "from model import Net\n\ndef settings(args):\n    own = {'d': 32, 'n': 2}\n    found = dict(vars(args))\n    found.update(own)\n    return found\n\n"
+        "from model import Net\n\ndef settings(args):\n    own = {'d': 32, 'n': 2}\n    found = dict(vars(args), **own)\n    return found\n\n"
         "def train(config):\n    net = Net(d=config['d'], n=config['n'])\n",
     ),
     "a README": ("README.md", "# Net\n\n```python\nfrom model import Net\nnet = Net(\n    d = 32,\n    n = 2\n)\n```\n"),
