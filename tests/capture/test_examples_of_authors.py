@@ -41,6 +41,16 @@ def test_arguments_are_those_of_a_call_in_the_project(write: Any, tmp_path: Path
     assert b.model.embed.embedding_dim == 16 and not any(name in note for note in b.info.notes)  # type: ignore[union-attr]
 
 
+def test_tests_of_a_project_are_asked_last(write: Any, tmp_path: Path) -> None:
+    """Their models are small; the script in a folder farther off is what is trained."""
+    path = write(NET)
+    (tmp_path / "test_net.py").write_text("from model import Net\nNet(8, 1)\n")
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "train.py").write_text("from model import Net\nNet(32, 2)\n")
+    (b,) = built(path)
+    assert b.model.embed.embedding_dim == 32  # type: ignore[union-attr]
+
+
 OTHERS = ["class Net: ...\nNet(d=32, n=2)\n", "from other import Net\nNet(d=32, n=2)\n", "from model import Net\nNet(load(), n=2)\n"]
 
 

@@ -133,3 +133,16 @@ def test_rotary_embeddings_of_flash_attention_turn_queries_and_keys(write: Any, 
         first, second = (slice(0, 6, 2), slice(1, 6, 2)) if interleaved else (slice(0, 3), slice(3, 6))
         made = torch.complex(qkv[:, :, :2, :, first], qkv[:, :, :2, :, second]) * torch.polar(torch.ones_like(angles), angles)[:, None, None]
         assert torch.allclose(turned[:, :, :2, :, first], made.real) and torch.allclose(turned[:, :, :2, :, second], made.imag)
+
+
+def test_what_code_asks_for_itself_is_imported_again(write: Any, standing: None, tmp_path: Path) -> None:
+    """The import is tried beside the model and caught; the constructor says what to install."""
+    (tmp_path / "layers_of_net.py").write_text(
+        "from torch import nn\ntry:\n    from flash_attn import flash_attn_func\nexcept ImportError:\n    flash_attn_func = None\n\n\n"
+        "class Mix(nn.Module):\n    def __init__(self):\n        super().__init__()\n        if flash_attn_func is None:\n"
+        "            raise ImportError('Please install Flash-Attn first')\n\n"
+        "    def forward(self, x):\n        h = x.unflatten(-1, (3, 8))\n        return flash_attn_func(h, h, h, causal=True).flatten(2)\n"
+    )
+    source = "from layers_of_net import Mix\n\nclass Net(Base):\n    def __init__(self):\n        super().__init__()\n        self.mix = Mix()\n\n"
+    (b,) = built(write(source + "    def extra(self, x):\n        return x + self.mix(x)\n"))
+    assert runs(b) == "" and "`flash_attn` is not installed" in b.info.notes[0]

@@ -41,6 +41,8 @@ MANY = 8
 """Options of a command line, or keywords of a call, that may stand for a configuration without a word of the class."""
 _ROOT = re.compile(r"(readme|pyproject\.toml|setup\.py|setup\.cfg|\.git$)", re.IGNORECASE)
 """What stands in the root of a project."""
+_TESTS = re.compile(r"(tests?|test_.*|.*_test\.py)$", re.IGNORECASE)
+"""Files and folders of tests."""
 _ASIDE = {"node_modules", "site-packages", "build", "dist", "venv"}
 _BLOCK = re.compile(r"^```(?:python|py)\s*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 """A piece of Python in a README."""
@@ -343,7 +345,7 @@ def _project(file: str) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=4)
 def beside(file: str, endings: tuple[str, ...]) -> tuple[str, ...]:
-    """The other files of the project that holds a file whose names end so, the nearest first."""
+    """The other files of the project that holds a file whose names end so: the nearest first, and tests, whose models are small, last."""
     folder = Path(file).parent
     above = [folder, *folder.parents][:LEVELS]
     try:
@@ -352,7 +354,7 @@ def beside(file: str, endings: tuple[str, ...]) -> tuple[str, ...]:
         return ()
     roots = [n for n, names in enumerate(held) if names]
     last = next((n for n in roots if not all(name.casefold().startswith("readme") for name in held[n])), next(iter(roots), 0))
-    found: list[tuple[int, str]] = []
+    found: list[tuple[bool, int, str]] = []
     walked = ""
     for top in above[: last + 1]:  # the nearest folders first: a project may have more files than are looked at
         for place, folders, files in os.walk(top):
@@ -361,11 +363,12 @@ def beside(file: str, endings: tuple[str, ...]) -> tuple[str, ...]:
             for name in sorted(files):
                 path = os.path.join(place, name)
                 if name.casefold().endswith(endings) and path != file and _is_small(path):
-                    found.append((steps, path))
+                    tests = any(_TESTS.match(part) for part in Path(os.path.relpath(path, top)).parts)
+                    found.append((tests, steps, path))
             if len(found) > FILES:
                 break
         walked = str(top)
-    return tuple(path for _, path in sorted(found)[:FILES])
+    return tuple(path for _, _, path in sorted(found)[:FILES])
 
 
 def _is_small(path: str) -> bool:

@@ -37,6 +37,8 @@ EVEN = 0.02
 """Largest difference of the first and the last rows' moments, in units of q, at which it does not matter where rows begin."""
 
 INTEGERS = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
+STEPS = 20_000
+"""Calls of torch in a constructor whose values are followed: one that writes a table entry by entry makes more."""
 FACTORIES: dict[Callable[..., Any], float | None] = {torch.empty: None, torch.zeros: 0.0, torch.ones: 1.0}
 """Makers of tensors whose entries are one number, or not known: nothing is to be followed in them."""
 
@@ -115,6 +117,7 @@ class Values(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.known = Known()
+        self.left = STEPS
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -123,11 +126,20 @@ class Values(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
+        if self._over():
+            return result
         try:
             self.known.follow(func, args, kwargs or {}, result)
         except Exception:  # a kind of tensor that cannot be followed: what it wrote to is not known either
             self.known = Known()
         return result
+
+    def _over(self) -> bool:
+        """Whether more was computed than is followed: from then on nothing is known of any tensor."""
+        self.left -= 1
+        if self.left == 0:
+            self.known = Known()
+        return self.left <= 0
 
     def made(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
         """A tensor of one of the FACTORIES, past this mode unless another one looks on."""
@@ -137,14 +149,15 @@ class Values(TorchDispatchMode):
         with torch._C._DisableTorchDispatch():
             made: Tensor = func(*args, **kwargs)
         number = FACTORIES[func]
-        if number is not None:
+        if number is not None and self.left > 0:
             with torch._C.DisableTorchFunction():
                 self.known.constant(made, number)
         return made
 
     def literal(self, func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> None:
         """A tensor that was made of numbers of the program."""
-        self.known.literal(func, args, kwargs, result)
+        if self.left > 0:
+            self.known.literal(func, args, kwargs, result)
 
     def holds(self, tensor: Tensor) -> bool:
         """Whether anything is known of the storage of a tensor."""

@@ -6,9 +6,13 @@ the table lacks can be imported too, and raises when it is called: then it is na
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib.abc
 import importlib.machinery
+import importlib.util
+import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
@@ -16,7 +20,9 @@ from typing import Any, NoReturn
 
 from torch import nn
 
+from screen.capture.build.reads import tree_of
 from screen.capture.kernels import attention, norms, parallel, rotary, scans
+from screen.capture.trace.source_lines import HERE, TORCH
 from screen.errors import chain
 
 PACKAGES = frozenset(
@@ -105,7 +111,7 @@ class NotInstalled(ImportError):
 def stand_in(error: BaseException) -> bool:
     """Make the missing package of an import error importable; False where it is none of these, or already is."""
     names = ((e.name or "").partition(".")[0] for e in chain(error) if isinstance(e, ModuleNotFoundError))
-    package = next((name for name in names if name in PACKAGES and name not in _standing), None)
+    package = next((name for name in names if name in PACKAGES and name not in _standing), None) or _asked(error)
     if package is None:
         return False
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
@@ -113,7 +119,31 @@ def stand_in(error: BaseException) -> bool:
     _standing.add(package)
     for name in [n for n in sys.modules if n.partition(".")[0] == package]:
         del sys.modules[name]
+    _import_again(package)
     return True
+
+
+def _asked(error: BaseException) -> str | None:
+    """The package that code asks for itself (`raise ImportError("pip install flash-attn first")`), where it is not there."""
+    said = [re.sub(r"[\s-]", "_", str(e)).casefold() for e in chain(error) if type(e) is ImportError and not e.name]
+    wanted = (p for p in sorted(PACKAGES, key=len, reverse=True) if p not in _standing and any(p in text for text in said))
+    return next((p for p in wanted if importlib.util.find_spec(p) is None), None)
+
+
+def _import_again(package: str) -> None:
+    """What modules tried to import from a package, and have not or as None, since it was not there: `except ImportError: flash_attn_func = None`."""
+    for module in [m for m in sys.modules.values() if type(m) is ModuleType and not _is_library(m)]:
+        tree = tree_of(module)
+        for node in ast.walk(tree) if tree is not None else ():
+            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == package and not node.level:
+                for alias in node.names:
+                    if vars(module).get(alias.asname or alias.name) is None:
+                        setattr(module, alias.asname or alias.name, getattr(importlib.import_module(node.module or ""), alias.name))
+
+
+def _is_library(module: ModuleType) -> bool:
+    file = vars(module).get("__file__") or TORCH
+    return not file.endswith(".py") or "site-packages" in file or file.startswith((TORCH, HERE, os.path.dirname(os.__file__)))
 
 
 @contextlib.contextmanager

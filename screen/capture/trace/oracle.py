@@ -127,7 +127,7 @@ class Oracle:
             self._forget(func, args, kwargs)
             return
         try:
-            real_args, real_kwargs = tree_map(self._real, (args, kwargs))
+            real_args, real_kwargs = self._real(args), self._real(kwargs)
             real = func(*real_args, **real_kwargs)
         except Exception:  # a value that cannot be computed is unknown, whatever the reason
             self._forget(func, args, kwargs)
@@ -161,7 +161,9 @@ class Oracle:
             return self.value(value)
         if isinstance(value, torch.device):
             return torch.device("cpu")
-        return value
+        if isinstance(value, tuple | list):
+            return type(value)(map(self._real, value))
+        return {key: self._real(one) for key, one in value.items()} if isinstance(value, dict) else value
 
     def _forget(self, func: Any, args: Any, kwargs: Any) -> None:
         """A write of something unknown makes its target unknown."""

@@ -298,8 +298,17 @@ class Chains:
                 chosen.append(chain)
             elif len(chain.adds) >= 2 and self._is_network(chain) and not (self._is_carried_over_tokens(chain, outer) or self._is_recurrent(chain)):
                 chosen.append(self._with_first(chain))
-        chosen = [behind_embedding(self.flow.graph, c) for c in chosen if not self._goes_around(c, chosen)]
+        chosen = [behind_embedding(self.flow.graph, c) for c in chosen if not self._goes_around(c, chosen) and (c.inner or self._is_of_block(c))]
         return tuple(sorted(chosen, key=lambda c: (c.inner, c.adds[0])))
+
+    def _is_of_block(self, chain: Chain) -> bool:
+        """Whether a chain of a block target has a width that the block is given, so that the next block can go on with it: sums of gates, which are
+        mixed into the tokens, have another."""
+        nodes = self.flow.graph.nodes
+        shape = nodes[chain.nodes[-1]].shape or ()
+        given = [n.shape for n in nodes if n.op == "input" and n.shape]
+        widths = {shape[-1], shape[1]} if len(shape) > 2 else set(shape[-1:])
+        return self.flow.graph.loop is None or any(g[-1] in widths or (len(g) > 3 < len(shape) and g[1] == shape[1]) for g in given)
 
     def _goes_around(self, chain: Chain, others: Sequence[Chain]) -> bool:
         """Whether it is one sum, behind a whole stream, with data that no weight has touched: the mean of the input that is given back."""
