@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -181,10 +182,25 @@ class Mixer:
         if chosen and all(any((flow.ancestors[i] | 1 << i) & chosen for i in pair) for pair in pairs):
             return True
         reached = mask_of(n for n, pair in zip(products, pairs, strict=True) if len(pair) > 1)
+        if not self._holds_experts(reached):
+            return False
         for kind in ("weighted", "activation"):
             found = [i for i in self.branch.region if (flow.weighted[i] if kind == "weighted" else flow.classes[i] == kind)]
             reached = mask_of(i for i in found if flow.ancestors[i] & reached)
         return any(len(pair) > 1 and any(flow.ancestors[i] & reached for i in pair) for pair in pairs)
+
+    def _holds_experts(self, products: int) -> bool:
+        """Whether maps behind some products are of more than one expert: a weight with an axis of experts, one that a choice takes, or two maps of
+        one size, neither made of the other, of different values. One map of all slots is none."""
+        flow, nodes = self.branch.flow, self.branch.flow.graph.nodes
+        maps = [i for i in self.branch.region if flow.weighted[i] and flow.ancestors[i] & products]
+        shapes = {i: [nodes[j].shape or () for j in nodes[i].inputs if flow.trained[j] or flow.is_chosen_weight(j)] for i in maps}
+        if any(len(shape) > 2 for i in maps if not nodes[i].op.startswith("conv") for shape in shapes[i]):
+            return True
+        return any(
+            nodes[a].op == nodes[b].op and shapes[a] == shapes[b] and nodes[a].inputs[0] != nodes[b].inputs[0] and not flow.depends(b, a)
+            for a, b in itertools.combinations(maps, 2)
+        )
 
     def _has_conv(self) -> bool:
         return any(not self._filters_hidden(index) for index in self._filters) and not self._widens_by_filters()

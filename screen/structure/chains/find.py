@@ -318,7 +318,7 @@ class Chains:
                 chosen.append(chain)
             elif len(chain.adds) >= 2 and self._is_network(chain) and not (self._is_carried_over_tokens(chain, outer) or self._is_recurrent(chain)):
                 chosen.append(self._with_first(chain))
-        chosen = [c for c in chosen if not self._goes_around(c, chosen)]
+        chosen = [c for c in chosen if not self._goes_around(c, chosen) and not self._is_of_mixing(c, chosen)]
         return tuple(sorted(chosen, key=lambda c: (c.inner, c.adds[0])))
 
     def _goes_around(self, chain: Chain, others: Sequence[Chain]) -> bool:
@@ -326,6 +326,14 @@ class Chains:
         source, sink = chain.nodes[0], chain.nodes[-1]
         held = (c for c in others if c is not chain and len(c.adds) > 1)
         return len(chain.adds) == 1 and not self.flow.learned[source] and any(self.flow.depends(sink, c.nodes[-1]) for c in held)
+
+    def _is_of_mixing(self, chain: Chain, others: Sequence[Chain]) -> bool:
+        """Whether it is one sum of a value with what it is mixed into, no weight between, beside whole streams: attention that adds its queries."""
+        if len(chain.adds) != 1 or chain.inner or not any(len(c.adds) > 1 for c in others if c is not chain):
+            return False
+        edge = next(e for e in chain.edges if e.node == chain.adds[0])
+        between = [n for n in range(edge.source + 1, edge.node) if self.flow.depends(n, edge.source) and self.flow.depends(edge.node, n)]
+        return any(self.flow.key[n] for n in between) and not any(self.flow.weighted[n] for n in between)
 
     def continued(self, chain: Chain, others: Sequence[Chain]) -> Chain | None:
         """The stream that a chain goes on with behind a matrix, `Linear(cat(skip, x))`: x is its end, and the skip an earlier state of a stream."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from screen.graph import Graph
 
@@ -41,7 +42,8 @@ def blocks(graph: Graph, adds: Sequence[Placed], signatures: Sequence[Signature]
 
 def _refine(graph: Graph, members: list[int], adds: Sequence[Placed], signatures: Sequence[Signature]) -> list[Block]:
     top = _common(graph, [adds[m].call for m in members])
-    if _is_member(graph, top) and not _repeats(graph, top, members, adds, signatures) and not _holds_blocks(graph, top, members, adds, signatures):
+    holds = any(asked(graph, top, members, adds, signatures) for asked in (_is_stage, _repeats, _holds_blocks))
+    if _is_member(graph, top) and not holds:
         return [Block(tuple(members), top)]
     periodic = _period([signatures[m] for m in members]) < len(members)
     apart = [m for m in members if adds[m].call == top]
@@ -60,7 +62,7 @@ def _refine(graph: Graph, members: list[int], adds: Sequence[Placed], signatures
     for call, group in groups:
         if call == top:
             found.append(Block(tuple(group), None))
-        elif (len(groups) == 2 and groups[-1][0] == top) or _repeats(graph, call, group, adds, signatures):
+        elif (len(groups) == 2 and groups[-1][0] == top) or any(asked(graph, call, group, adds, signatures) for asked in (_repeats, _is_stage)):
             found.extend(_refine(graph, group, adds, signatures))
         elif call in stacks:
             inside = _inside(graph, call, group, adds)
@@ -137,6 +139,22 @@ def _holds_blocks(graph: Graph, top: int, members: list[int], adds: Sequence[Pla
     roles = [[signatures[m][:1] for m in group] for _, group in groups]
     turns = any(roles[:-p] == roles[p:] for p in range(2, (len(roles) - 1) // 2 + 1))
     return all(_is_member(graph, call) for call, _ in groups) and (turns or any(len(group) > 1 for _, group in groups))
+
+
+def _is_stage(graph: Graph, top: int, members: list[int], adds: Sequence[Placed], signatures: Sequence[Signature]) -> bool:
+    """Whether a call holds, somewhere inside, a list of which two members in a row have the same several roles: blocks, whatever stands beside it."""
+    held: dict[int, list[tuple[int, list[object]]]] = {}
+    for m in members:
+        path = graph.call_path(adds[m].call)
+        for call in path[path.index(top) + 1 :] if top in path else ():
+            above = graph.modules[graph.calls[call].module].parent
+            if above is None or graph.modules[above].container != "list":
+                continue
+            listed = held.setdefault(above, [])
+            if not listed or listed[-1][0] != call:
+                listed.append((call, []))
+            listed[-1][1].append(signatures[m][0])
+    return any(len(one) > 1 and one == two for listed in held.values() for (_, one), (_, two) in pairwise(listed))
 
 
 def _common(graph: Graph, calls: list[int]) -> int:

@@ -65,7 +65,7 @@ class Reader(ChainReader):
         norms, letters, unknown = self._positions(position, branch, mixer)
         qk, q, k, v = mixer.attention.qk
         around = "".join(p for p in letters if p in "ABC")
-        first = next((n for p, n in norms if p in "ABC"), None)
+        first = next((n for p, n in norms if p in around), None)
         role = self._role(mixer)
         return Sublayer(
             name=role,

@@ -1,0 +1,112 @@
+"""Stages of a pyramid that hold their blocks beside what comes before or behind them: how many blocks are there? Truths by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import screen
+from screen.report.schema_streams import StreamPart
+
+pytestmark = pytest.mark.by_the_day
+
+WIDTH = 16
+
+
+class Local(nn.Module):
+    """x + a depthwise filter of x."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.filter = nn.Conv2d(width, width, 3, padding=1, groups=width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.filter(x)
+
+
+class Layer(nn.Module):
+    """Attention and a feed-forward, both pre-norm, of an image."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.feed = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = x.flatten(2).mT
+        q, k, v = self.qkv(self.first(tokens)).chunk(3, -1)
+        tokens = tokens + self.out(torch.softmax(q @ k.mT * q.shape[-1] ** -0.5, -1) @ v)
+        tokens = tokens + self.feed(self.second(tokens))
+        return tokens.mT.reshape(x.shape)
+
+
+class Stage(nn.Module):
+    """A local filter, blocks, and where asked a filter behind them."""
+
+    def __init__(self, width: int, depth: int, behind: bool) -> None:
+        super().__init__()
+        self.local, self.layers = Local(width), nn.ModuleList([Layer(width) for _ in range(depth)])
+        self.behind = Local(width) if behind else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.local(x)
+        for layer in self.layers:
+            x = layer(x)
+        return self.behind(x)
+
+
+class Pyramid(nn.Module):
+    """Stages, each of twice the width, with a patch embedding before each."""
+
+    def __init__(self, depths: tuple[int, ...], behind: bool = False) -> None:
+        super().__init__()
+        widths = [WIDTH * 2**n for n in range(len(depths))]
+        before = [3, *widths]
+        self.patches = nn.ModuleList([nn.Conv2d(a, b, 2, stride=2) for a, b in zip(before, widths, strict=False)])
+        self.stages = nn.ModuleList([Stage(w, d, behind) for w, d in zip(widths, depths, strict=True)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        for patch, stage in zip(self.patches, self.stages, strict=True):
+            x = stage(patch(x))
+        return x.mean((-2, -1))
+
+
+class Groups(nn.Module):
+    """Members of a list that hold a list of blocks and a filter behind it, in one stream."""
+
+    def __init__(self, groups: int, depth: int) -> None:
+        super().__init__()
+        self.patch = nn.Conv2d(3, WIDTH, 4, stride=4)
+        self.groups = nn.ModuleList([Stage(WIDTH, depth + n, True) for n in range(groups)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.patch(x)
+        for group in self.groups:
+            x = group(x)
+        return x.mean((-2, -1))
+
+
+def streams(model: nn.Module, size: int = 32) -> list[StreamPart]:
+    return screen.check(model, example_inputs=torch.zeros(2, 3, size, size)).streams
+
+
+def roles(stream: StreamPart) -> list[tuple[int, str]]:
+    return [(k.count, " ".join(f"{s.role}:{s.placement}" for s in k.sublayers)) for k in stream.kinds]
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_blocks_of_a_stage_are_counted_beside_a_filter_of_its_own(behind: bool) -> None:
+    """A stage of a filter and two or three blocks was one block of all of their branches."""
+    for stream, depth in zip(streams(Pyramid((2, 3), behind)), (2, 3), strict=True):
+        layers = [(n, said) for n, said in roles(stream) if said == "attention:pre ffn:pre"]
+        assert sum(n for n, _ in layers) == depth
+        assert all(said == "conv:none" for _, said in roles(stream) if "attention" not in said)
+        assert stream.depth == depth + 1 + behind
+
+
+def test_blocks_of_groups_of_unlike_lengths_in_one_stream_are_counted() -> None:
+    (stream,) = streams(Groups(3, 2))
+    layers = [n for n, said in roles(stream) if said == "attention:pre ffn:pre"]
+    assert sum(layers) == 2 + 3 + 4
