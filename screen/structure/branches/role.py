@@ -82,12 +82,13 @@ class Mixer:
         return "linear_attention" if self._sums_weighed_tokens() else self._feed_forward()
 
     def _sums_weighed_tokens(self) -> bool:
-        """Maps of all tokens are weighed by a softmax over them and summed, and the sum multiplies a map of each (additive attention: Fastformer,
-        MobileViTv2). A softmax over one entry weighs them alike."""
+        """Maps of all tokens are weighed by numbers that a softmax or a norm over them makes and summed, and the sum multiplies a map of each (additive
+        attention: Fastformer, MobileViTv2, SwiftFormer). A softmax over one entry weighs them alike."""
         flow, nodes = self.branch.flow, self.branch.flow.graph.nodes
         mine = mask_of(i for i in self.branch.region if flow.key[i])
         found = [i for i in self.branch.region if flow.classes[i] == "softmax"]
         softmaxes = {i: axes_of(flow.operand(nodes[i], 1, "dim"), len(nodes[i].shape or ())) for i in found}
+        softmaxes.update({i: norm.axes for i in self.branch.region if (norm := self.branch.norms.by_node.get(i)) is not None})
         for index in self.branch.region if softmaxes else ():
             node = nodes[index]
             if node.op not in ("sum", "mean") or not node.inputs:

@@ -98,10 +98,16 @@ class Reader(ChainReader):
         )
 
     def _role(self, mixer: Mixer) -> Role:
-        """A feed-forward with a filter in its hidden layer is one beside a branch that mixes tokens (Mix-FFN), else it mixes them (ConvFormer)."""
-        if mixer.role in ("ffn", "gated_ffn") and mixer.filters and not self._mixes:
+        """A feed-forward with a filter in its hidden layer is one beside a branch that mixes tokens (Mix-FFN), where no other is; else it mixes them
+        (ConvFormer, MBConv)."""
+        if mixer.role in ("ffn", "gated_ffn") and mixer.filters and (self._feeds or not self._mixes):
             return "conv"
         return mixer.role
+
+    @cached_property
+    def _feeds(self) -> bool:
+        """Whether some branch of the stream is a feed-forward that reads each token alone."""
+        return any(m.role in ("ffn", "gated_ffn") and not m.filters for m in (self.mixer(b) for _, b in self.branches))
 
     @cached_property
     def _mixes(self) -> bool:
