@@ -52,7 +52,7 @@ class Attention:
                 if q is not None and k is not None:
                     yield Core(index, q, k, v, True, compared_axes(flow, node, k))
             elif flow.classes[index] == "softmax" or node.op in ("sigmoid", "relu", "exp"):
-                out = self._weighs(index)
+                out = self.weighs(index)
                 pair = self._logits_of(index)
                 if pair is None and flow.classes[index] == "softmax" and out is not None:
                     pair = self._compared(index)
@@ -133,7 +133,7 @@ class Attention:
             return data[0], data[1]
         return None
 
-    def _weighs(self, softmax: int) -> int | None:
+    def weighs(self, softmax: int) -> int | None:
         """The value that a softmax weighs: the other operand of the product that its output reaches."""
         flow = self.branch.flow
         reach = {softmax}

@@ -70,7 +70,7 @@ class Mixer:
         if self._is_recurrent():
             return "rnn"
         if self._products() and not self._dispatches():
-            return "linear_attention"
+            return "attention" if self._is_predicted() else "linear_attention"
         if self._products() or self._chooses():
             return "moe"
         if self._has_conv():
@@ -80,6 +80,18 @@ class Mixer:
         if any(op.startswith(("avg_pool", "max_pool", "adaptive_")) for op in self.ops) and not self.weights:
             return "pooling"
         return "linear_attention" if self._sums_weighed_tokens() else self._feed_forward()
+
+    def _is_predicted(self) -> bool:
+        """Whether its one product weighs values by a softmax of what a map makes of each place (outlook attention, a dense synthesizer)."""
+        flow = self.branch.flow
+        products = [i for i in self.branch.region if flow.classes[i] == "product" and flow.mixing[i]]
+        softmaxes = [i for i in self.branch.region if flow.classes[i] == "softmax" and flow.data[i]]
+        return len(products) == 1 and any(self._reads(products[0], i) and self.attention.weighs(i) is not None for i in softmaxes)
+
+    def _reads(self, node: int, softmax: int) -> bool:
+        """Whether an operand of a product is what a softmax gives, rearranged at most."""
+        nodes, above = self.branch.flow.graph.nodes, list(self.branch.flow.graph.nodes[node].inputs)
+        return any(self._behind_views(i) == softmax for i in above if nodes[i].shape is not None)
 
     def _sums_weighed_tokens(self) -> bool:
         """Maps of all tokens are weighed by numbers that a softmax or a norm over them makes and summed, and the sum multiplies a map of each (additive
