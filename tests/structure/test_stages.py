@@ -88,6 +88,33 @@ class Groups(nn.Module):
         return x.mean((-2, -1))
 
 
+class Whole(nn.Module):
+    """A filter, and two layers: a block. The first of a stage filters with a stride, and has no skip around that."""
+
+    def __init__(self, width: int, first: bool) -> None:
+        super().__init__()
+        self.first = first
+        self.filter = nn.Conv2d(width // 2, width, 3, stride=2, padding=1) if first else nn.Conv2d(width, width, 3, padding=1)
+        self.one, self.two = Layer(width), Layer(width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.filter(x)
+        return self.two(self.one(y if self.first else x + y))
+
+
+class Stages(nn.Module):
+    def __init__(self, depths: tuple[int, ...]) -> None:
+        super().__init__()
+        self.patch = nn.Conv2d(3, WIDTH // 2, 2, stride=2)
+        self.stages = nn.ModuleList([nn.Sequential(*[Whole(WIDTH * 2**n, i == 0) for i in range(d)]) for n, d in enumerate(depths)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.patch(x)
+        for stage in self.stages:
+            x = stage(x)
+        return x.mean((-2, -1))
+
+
 def streams(model: nn.Module, size: int = 32) -> list[StreamPart]:
     return screen.check(model, example_inputs=torch.zeros(2, 3, size, size)).streams
 
@@ -110,3 +137,10 @@ def test_blocks_of_groups_of_unlike_lengths_in_one_stream_are_counted() -> None:
     (stream,) = streams(Groups(3, 2))
     layers = [n for n, said in roles(stream) if said == "attention:pre ffn:pre"]
     assert sum(layers) == 2 + 3 + 4
+
+
+def test_the_first_block_of_a_stage_is_one_though_the_rest_of_it_repeats() -> None:
+    """Two layers of a block whose filter begins the stream were two blocks."""
+    rest, whole = "attention:pre ffn:pre attention:pre ffn:pre", "conv:none attention:pre ffn:pre attention:pre ffn:pre"
+    said = [roles(s) for s in streams(Stages((2, 3)))]
+    assert said == [[(1, rest), (1, whole)], [(1, rest), (2, whole)]]

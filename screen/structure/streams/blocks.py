@@ -62,6 +62,8 @@ def _refine(graph: Graph, members: list[int], adds: Sequence[Placed], signatures
     for call, group in groups:
         if call == top:
             found.append(Block(tuple(group), None))
+        elif _is_rest(graph, call, group, groups, adds, signatures):
+            found.append(Block(tuple(group), call))
         elif (len(groups) == 2 and groups[-1][0] == top) or any(asked(graph, call, group, adds, signatures) for asked in (_repeats, _is_stage)):
             found.extend(_refine(graph, group, adds, signatures))
         elif call in stacks:
@@ -155,6 +157,18 @@ def _is_stage(graph: Graph, top: int, members: list[int], adds: Sequence[Placed]
                 listed.append((call, []))
             listed[-1][1].append(signatures[m][0])
     return any(len(one) > 1 and one == two for listed in held.values() for (_, one), (_, two) in pairwise(listed))
+
+
+def _is_rest(
+    graph: Graph, call: int, members: list[int], groups: Sequence[tuple[int, list[int]]], adds: Sequence[Placed], signatures: Sequence[Signature]
+) -> bool:
+    """Whether a call is a block whose first branches begin the stream: a brother in its list has branches like its own, and others before them."""
+    own = [signatures[m][:2] for m in members]
+    for other, held in groups:
+        brothers = graph.modules[graph.calls[other].module].parent == graph.modules[graph.calls[call].module].parent and _is_member(graph, call)
+        if brothers and len(held) > len(own) and [signatures[m][:2] for m in held[-len(own) :]] == own:
+            return not any(asked(graph, other, held, adds, signatures) for asked in (_repeats, _is_stage))
+    return False
 
 
 def _common(graph: Graph, calls: list[int]) -> int:
