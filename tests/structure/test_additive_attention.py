@@ -29,7 +29,10 @@ class Additive(nn.Module):
             pooled = q.mean(1, keepdim=True)
         else:
             w = self.weigh(q) * WIDTH**-0.5
-            w = {"softmax": lambda w: w.softmax(1), "size": lambda w: F.normalize(w, dim=1), "sum": lambda w: w / w.abs().sum(1, keepdim=True)}[self.how](w)
+            if self.how == "sum":
+                w = w / w.abs().sum(1, keepdim=True)
+            else:
+                w = w.softmax(1) if self.how == "softmax" else F.normalize(w, dim=1)
             pooled = (w * q).sum(1, keepdim=True)
         return self.o(self.p(k * pooled) + q)
 

@@ -60,6 +60,6 @@ class Stack(nn.Module):
 
 @pytest.mark.parametrize(("how", "maps"), [("keys", 4), ("all", 4), ("low", 4)])
 def test_each_part_of_a_fused_map_behind_a_filter_counts(how: str, maps: int) -> None:
-    """Keys and values of one map behind a strided filter were one map. A bottleneck is a map, and what is made of it one (low-rank keys and values)."""
+    """Keys and values of one map behind a strided filter were one map. Behind a bottleneck, which is a map, they are one (low-rank keys, values)."""
     (stream,) = screen.check(Stack(how), example_inputs=torch.zeros(2, 3, 12, 12)).streams
     assert stream.kinds[0].sublayers[0].m.maps == maps

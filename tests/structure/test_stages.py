@@ -115,6 +115,41 @@ class Stages(nn.Module):
         return x.mean((-2, -1))
 
 
+class Part(nn.Module):
+    """One branch: attention, a filter, or a feed-forward."""
+
+    def __init__(self, width: int, what: str) -> None:
+        super().__init__()
+        self.what, self.norm = what, nn.LayerNorm(width)
+        self.up = nn.Linear(width, {"attention": 3, "conv": 1, "ffn": 2}[what] * width)
+        self.down = nn.Linear((2 if what == "ffn" else 1) * width, width)
+        self.filter = nn.Conv2d(width, width, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.up(self.norm(x.flatten(2).mT))
+        if self.what == "attention":
+            q, k, v = y.chunk(3, -1)
+            y = torch.softmax(q @ k.mT * q.shape[-1] ** -0.5, -1) @ v
+        y = self.down(torch.relu(y) if self.what == "ffn" else y).mT.reshape(x.shape)
+        return x + (self.filter(y) if self.what == "conv" else y)
+
+
+class Unlike(nn.Module):
+    """Stages of single branches, in an order that does not repeat."""
+
+    def __init__(self, *orders: str) -> None:
+        super().__init__()
+        widths = [WIDTH * 2**n for n in range(len(orders))]
+        words = {"a": "attention", "c": "conv", "f": "ffn"}
+        self.patches = nn.ModuleList([nn.Conv2d(a, b, 2, stride=2) for a, b in zip([3, *widths], widths, strict=False)])
+        self.stages = nn.ModuleList([nn.Sequential(*[Part(w, words[c]) for c in order]) for w, order in zip(widths, orders, strict=True)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        for patch, stage in zip(self.patches, self.stages, strict=True):
+            x = stage(patch(x))
+        return x.mean((-2, -1))
+
+
 def streams(model: nn.Module, size: int = 32) -> list[StreamPart]:
     return screen.check(model, example_inputs=torch.zeros(2, 3, size, size)).streams
 
@@ -144,3 +179,9 @@ def test_the_first_block_of_a_stage_is_one_though_the_rest_of_it_repeats() -> No
     rest, whole = "attention:pre ffn:pre attention:pre ffn:pre", "conv:none attention:pre ffn:pre attention:pre ffn:pre"
     said = [roles(s) for s in streams(Stages((2, 3)))]
     assert said == [[(1, rest), (1, whole)], [(1, rest), (2, whole)]]
+
+
+def test_many_single_branches_of_a_stage_are_as_many_blocks() -> None:
+    """Nine branches in no order that repeats were one block."""
+    assert [s.depth for s in streams(Unlike("ccafcfaca", "cccccc"))] == [9, 6]
+    assert [s.depth for s in streams(Unlike("acf", "af"))] == [1, 1]

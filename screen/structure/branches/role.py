@@ -94,8 +94,8 @@ class Mixer:
         return any(self._behind_views(i) == softmax for i in above if nodes[i].shape is not None)
 
     def _sums_weighed_tokens(self) -> bool:
-        """Maps of all tokens are weighed by numbers that a softmax or a norm over them makes and summed, and the sum multiplies a map of each (additive
-        attention: Fastformer, MobileViTv2, SwiftFormer). A softmax over one entry weighs them alike."""
+        """Maps of all tokens are weighed by numbers that a softmax or a norm over them makes and summed, and the sum multiplies a map of each
+        (additive attention: Fastformer, MobileViTv2, SwiftFormer). A softmax over one entry weighs them alike."""
         flow, nodes = self.branch.flow, self.branch.flow.graph.nodes
         mine = mask_of(i for i in self.branch.region if flow.key[i])
         found = [i for i in self.branch.region if flow.classes[i] == "softmax"]

@@ -11,6 +11,8 @@ from screen.graph import Graph
 Signature = tuple[object, ...]
 FEWEST = 3
 """Members of a list from which on each is a block, where branches do not repeat (convention)."""
+MANY = 6
+"""Members of one branch each from which on they are blocks, however unlike: no block has as many parts (convention)."""
 
 
 @dataclass(frozen=True)
@@ -136,10 +138,11 @@ def _repeats(graph: Graph, call: int, members: list[int], adds: Sequence[Placed]
 
 def _holds_blocks(graph: Graph, top: int, members: list[int], adds: Sequence[Placed], signatures: Sequence[Signature]) -> bool:
     """Whether a member of a list holds a list of blocks itself (the stages of a pyramid): some of several of its members has several branches, or
-    their roles take turns at least twice, whole or not."""
+    their roles take turns at least twice, whole or not, or they are many of one list."""
     groups = _children(graph, top, members, adds) or []
     roles = [[signatures[m][:1] for m in group] for _, group in groups]
     turns = any(roles[:-p] == roles[p:] for p in range(2, (len(roles) - 1) // 2 + 1))
+    turns = turns or (len(groups) >= MANY and len({graph.modules[graph.calls[call].module].parent for call, _ in groups}) == 1)
     return all(_is_member(graph, call) for call, _ in groups) and (turns or any(len(group) > 1 for _, group in groups))
 
 
