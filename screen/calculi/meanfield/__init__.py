@@ -210,7 +210,7 @@ def _places(builder: Builder) -> int:
 
 
 def _table_of(graph: Graph, node: int) -> tuple[int, ...]:
-    """The shape of the one parameter that a value is made of; none where it is made of several, or of an input. The walk ends where it meets either."""
+    """The shape of the one parameter that a value is made of; none where it is made of several, or of an input: the walk ends there."""
     stack, seen, table = [node], {node}, None
     while stack:
         here = graph.nodes[stack.pop()]

@@ -17,6 +17,7 @@ from itertools import pairwise
 
 from screen.structure.chains.identity_edges import Edge, Edges
 from screen.structure.chains.longest import Best, leads_through, leads_to, own_adds, way_between
+from screen.structure.chains.mixing import is_of_mixing
 from screen.structure.dataflow import Flow, nodes_of, strip
 from screen.structure.logits import feeds_softmax
 from screen.structure.norms.find import Norms
@@ -331,9 +332,7 @@ class Chains:
         """Whether it is one sum of a value with what it is mixed into, no weight between, beside whole streams: attention that adds its queries."""
         if len(chain.adds) != 1 or chain.inner or not any(len(c.adds) > 1 for c in others if c is not chain):
             return False
-        edge = next(e for e in chain.edges if e.node == chain.adds[0])
-        between = [n for n in range(edge.source + 1, edge.node) if self.flow.depends(n, edge.source) and self.flow.depends(edge.node, n)]
-        return any(self.flow.key[n] for n in between) and not any(self.flow.weighted[n] for n in between)
+        return is_of_mixing(self.flow, next(e for e in chain.edges if e.node == chain.adds[0]))
 
     def continued(self, chain: Chain, others: Sequence[Chain]) -> Chain | None:
         """The stream that a chain goes on with behind a matrix, `Linear(cat(skip, x))`: x is its end, and the skip an earlier state of a stream."""
