@@ -150,6 +150,30 @@ class Unlike(nn.Module):
         return x.mean((-2, -1))
 
 
+class Normed(nn.Module):
+    """Blocks, and behind them y + F(y) with y a norm of the sum: the end of a stage."""
+
+    def __init__(self, depth: int) -> None:
+        super().__init__()
+        self.patch, self.layers = nn.Conv2d(3, WIDTH, 2, stride=2), nn.ModuleList([Layer(WIDTH) for _ in range(depth)])
+        self.down = Down()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.patch(x)
+        for layer in self.layers:
+            x = layer(x)
+        return self.down(x).mean((-2, -1))
+
+
+class Down(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.local, self.last = nn.GroupNorm(1, WIDTH), Local(WIDTH), nn.Conv2d(WIDTH, 2 * WIDTH, 2, stride=2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.local(self.norm(x)))
+
+
 def streams(model: nn.Module, size: int = 32) -> list[StreamPart]:
     return screen.check(model, example_inputs=torch.zeros(2, 3, size, size)).streams
 
@@ -184,4 +208,13 @@ def test_the_first_block_of_a_stage_is_one_though_the_rest_of_it_repeats() -> No
 def test_many_single_branches_of_a_stage_are_as_many_blocks() -> None:
     """Nine branches in no order that repeats were one block."""
     assert [s.depth for s in streams(Unlike("ccafcfaca", "cccccc"))] == [9, 6]
+    filters, first, turns = "conv:pre", "ffn:pre", "attention:pre ffn:pre"
+    assert [roles(s) for s in streams(Unlike("cccfafafaf"))] == [[(3, filters), (1, first), (3, turns)]]
     assert [s.depth for s in streams(Unlike("acf", "af"))] == [1, 1]
+
+
+@pytest.mark.parametrize("depth", [2, 3])
+def test_a_norm_in_front_of_what_ends_a_stage_is_none_of_its_last_block(depth: int) -> None:
+    """The last feed-forward of a stage had the norm that the next stage begins with on its sum."""
+    (stream,) = streams(Normed(depth))
+    assert roles(stream)[0] == (depth, "attention:pre ffn:pre")
