@@ -90,14 +90,15 @@ def _is_stack(graph: Graph, call: int, members: list[int], adds: Sequence[Placed
 def _in_turns(graph: Graph, found: list[Block]) -> list[Block]:
     """The blocks, where members of several lists take turns (`for a, b in zip(cross, layers)`): one of each is a block, if one has more branches."""
     lists = [graph.modules[graph.calls[b.call].module].parent if b.call is not None and _is_member(graph, b.call) else None for b in found]
-    first = next((n for n, held in enumerate(lists) if held is not None), len(lists))
-    held = lists[first:]
-    period = next((n for n in range(1, len(held)) if held[n] == held[0]), len(held))
-    turns = 1 < period <= len(held) // 2 and len(held) % period == 0 and len(set(held[:period])) == period and None not in held
-    if not turns or held != held[:period] * (len(held) // period) or all(len(b.members) == 1 for b in found[first:]):
-        return found
-    runs = [found[n : n + period] for n in range(first, len(found), period)]
-    return [*found[:first], *(Block(tuple(m for b in run for m in b.members), None) for run in runs)]
+    begins = (n for n, held in enumerate(lists) if held is not None and (n == 0 or lists[n - 1] != held))
+    for first in begins:  # blocks of another list may stand in front
+        held = lists[first:]
+        period = next((n for n in range(1, len(held)) if held[n] == held[0]), len(held))
+        turns = 1 < period <= len(held) // 2 and len(held) % period == 0 and len(set(held[:period])) == period and None not in held
+        if turns and held == held[:period] * (len(held) // period) and any(len(b.members) > 1 for b in found[first:]):
+            runs = [found[n : n + period] for n in range(first, len(found), period)]
+            return [*found[:first], *(Block(tuple(m for b in run for m in b.members), None) for run in runs)]
+    return found
 
 
 def _joined(graph: Graph, found: list[Block], signatures: Sequence[Signature]) -> list[Block]:

@@ -112,7 +112,7 @@ def _blocks_of_layers(signatures: list[Any]) -> list[slice]:
     for start in range(1, count - 2 * FEW_TURNS + 1) if all(len(r) == 1 for r in roles) else ():
         rest = signatures[start:]
         period = next((p for p in range(2, len(rest) // FEW_TURNS + 1) if all(rest[i] == rest[i + p] for i in range(len(rest) - p))), 0)
-        if period and len(rest) % period == 0 and not plain[start] and 0 < sum(plain[start : start + period]) and plain[-1]:
+        if period and len(rest) % period == 0 and not plain[start] and sum(plain[start : start + period]) > 0 and plain[-1]:
             return [*(slice(i, i + 1) for i in range(start)), *(slice(i, i + period) for i in range(start, count, period))]
     return [slice(i, i + 1) for i in range(count)]
 
