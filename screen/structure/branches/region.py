@@ -138,9 +138,11 @@ class Region:
         return None
 
     def _is_context(self, node: int) -> bool:
-        """Whether a value is made of earlier states alone, for later branches as well, in a branch that reads the last one: it is none of its own."""
+        """Whether a value is made of earlier states alone, for other branches as well, in a branch that reads the last one: it is none of its own."""
         before, depends = self._before, self.flow.depends
-        return before is not None and not depends(node, before) and depends(self.output, before) and node in self._for_later
+        if before is None or depends(node, before) or not depends(self.output, before):
+            return False
+        return depends(self._ungated[0], node) or node in self._for_later
 
     @cached_property
     def _before(self) -> int | None:
@@ -152,10 +154,10 @@ class Region:
         """What later branches of the stream are made of, back to its states."""
         later = {a for a in self.chain.adds if a > self.add}
         stack = [i for e in self.chain.edges if e.node in later for i in self.chains.others(e)]
-        seen: set[int] = set()
+        states, seen = frozenset(self.chain.nodes), set[int]()
         while stack:
             node = stack.pop()
-            if node not in seen and node not in self.states:
+            if node not in seen and node not in states:
                 seen.add(node)
                 stack.extend(self.flow.counting[node])
         return seen
