@@ -98,8 +98,23 @@ class Features:
 
     def spans_others(self, node: int, axes: tuple[int, ...]) -> bool:
         """Whether some of these axes of a value are known to hold no features: tokens, samples."""
-        layout = self.layouts[node]
+        layout = self.layouts[node] or self._of_numbers(node)
         return layout is not None and any(-len(layout.axes) <= a < 0 and not layout.any(a) and layout.axes[a] != () for a in axes)
+
+    def _of_numbers(self, node: int) -> Layout | None:
+        """The layout of numbers that a map makes, one of each token, and of what is made of them entry by entry: no axis of it holds features."""
+        nodes, shape = self.flow.graph.nodes, self.flow.graph.nodes[node].shape
+        while not self.flow.weighted[node]:
+            data = [i for i in dict.fromkeys(nodes[node].inputs) if self.flow.data[i]]
+            if len(data) != 1 or nodes[data[0]].shape != shape or self.flow.classes[node] == "view":
+                return None
+            node = data[0]
+        source = next((self.layouts[i] for i in nodes[node].inputs if self.flow.data[i]), None)
+        if source is None or not shape or len(source.axes) != len(shape):
+            return None
+        axis = self._contracted(nodes[node], len(shape))
+        kept = all(source.shape[a] == shape[a] and not source.any(a) for a in range(-len(shape), 0) if a != axis)
+        return replace(source, axes=(*source.axes[:axis], (), *source.axes[axis:][1:])) if shape[axis] == 1 and source.any(axis) and kept else None
 
     def holds(self, node: int, axes: tuple[int, ...]) -> bool:
         """Whether all of these axes (negative) of a value are known to hold features and nothing else."""

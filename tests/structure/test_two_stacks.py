@@ -65,6 +65,22 @@ class Stack(nn.Module):
         return x
 
 
+class Behind(nn.Module):
+    """Blocks of one list, then one and the same filter in front of each block of another."""
+
+    def __init__(self, before: int, depth: int) -> None:
+        super().__init__()
+        self.first, self.layers = nn.ModuleList([Layer() for _ in range(before)]), nn.ModuleList([Layer() for _ in range(depth)])
+        self.place = Feed(3, WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.first:
+            x = layer(x)
+        for layer in self.layers:
+            x = layer(self.place(x))
+        return x
+
+
 class Turns(nn.Module):
     """Two lists of modules whose members take turns: cross-attention to a memory, then a block."""
 
@@ -246,3 +262,9 @@ class Groups(nn.Module):
 def test_groups_of_heads_with_a_call_each_are_parts_of_one_map(fused: bool) -> None:
     [stream] = outer(nn.Sequential(*(nn.Sequential(Groups(fused), Feed()) for _ in range(3))), torch.zeros(2, TOKENS, WIDTH))
     assert [k.sublayers[0].m.maps for k in stream.kinds] == [4]
+
+
+def test_one_filter_in_front_of_each_block_behind_other_blocks_is_a_part_of_them() -> None:
+    """A filter that is called before each member of a list, behind blocks of another list, was a block of its own (CoaT)."""
+    (stream,) = screen.check(Behind(2, 4), example_inputs=torch.zeros(2, TOKENS, WIDTH)).streams
+    assert [(k.count, [s.role for s in k.sublayers]) for k in stream.kinds] == [(2, ["attention", "ffn"]), (4, ["conv", "attention", "ffn"])]

@@ -34,6 +34,22 @@ class Experts(nn.Module):
         return torch.einsum("b n e c, e b c f, e f d -> b n d", back, y, self.down)
 
 
+class Slots(nn.Module):
+    """Tokens are pooled into slots by a softmax over them, one and the same map with an activation, or one for each slot, goes over all slots, and
+    each token sums them up by weights of its own."""
+
+    def __init__(self, experts: bool, count: int = 6) -> None:
+        super().__init__()
+        self.route, self.experts = nn.Linear(WIDTH, 2 * count), experts
+        self.maps = nn.ModuleList([nn.Sequential(nn.Linear(WIDTH, 80), nn.SiLU(), nn.Linear(80, WIDTH)) for _ in range(count if experts else 1)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        taken, given = self.route(x).chunk(2, -1)
+        slots = taken.softmax(1).mT @ x
+        made = torch.stack([f(slots[:, n]) for n, f in enumerate(self.maps)], 1) if self.experts else self.maps[0](slots)
+        return given @ made
+
+
 class Looped(nn.Module):
     """Scores by a sigmoid, of which a top-k with a bias gives the numbers alone; a loop over experts, and one that all tokens go through."""
 
@@ -63,3 +79,12 @@ def test_experts_in_a_loop_of_which_only_the_numbers_are_read() -> None:
 def test_experts_that_are_products_are_no_attention(how: str) -> None:
     layers = [Residual(part) for _ in range(DEPTH) for part in (Attention(), Experts(how))]
     assert blocks(read(nn.Sequential(*layers, nn.LayerNorm(WIDTH)))) == ["3: attention pre, moe pre"]
+
+
+@pytest.mark.by_the_day
+@pytest.mark.parametrize(("experts", "role"), [(True, "moe"), (False, "linear_attention")])
+def test_slots_that_share_one_map_are_no_experts(experts: bool, role: str) -> None:
+    """A state that all tokens are pooled into, a gated map of it, and a product that hands it back (hidden state mixer) was told as experts."""
+    layers = [Residual(part) for _ in range(DEPTH) for part in (Attention(), Slots(experts))]
+    said = " ".join(blocks(read(nn.Sequential(*layers, nn.LayerNorm(WIDTH)))))
+    assert f"{role} pre" in said and said.count(" pre") == 2

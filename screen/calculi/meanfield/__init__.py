@@ -203,11 +203,24 @@ def _places(builder: Builder) -> int:
     except Stop:
         return TOKENS
     for node in {i for n in way if graph.nodes[n].op == "add" for i in graph.nodes[n].inputs}:
-        above, here = _above(graph, node), (graph.nodes[node].shape or ())[-2:]
-        tables = [graph.nodes[n].shape or () for n in above if graph.nodes[n].op == "parameter"]
-        if len(tables) == 1 and len(here) == 2 and not any(graph.nodes[n].op == "input" for n in above):
-            found += [t[-2] for t in tables if len(t) > 1 and t[-1] == here[-1] == width and t[-2] >= here[0] > 1]
+        here, table = (graph.nodes[node].shape or ())[-2:], _table_of(graph, node)
+        if len(table) > 1 and len(here) == 2 and table[-1] == here[-1] == width and table[-2] >= here[0] > 1:
+            found.append(table[-2])
     return min(found)
+
+
+def _table_of(graph: Graph, node: int) -> tuple[int, ...]:
+    """The shape of the one parameter that a value is made of; none where it is made of several, or of an input: the walk ends there."""
+    stack, seen, table = [node], {node}, None
+    while stack:
+        here = graph.nodes[stack.pop()]
+        if here.op == "input" or (here.op == "parameter" and table is not None):
+            return ()
+        table = here.shape or () if here.op == "parameter" else table
+        fresh = [i for i in here.inputs if i not in seen]
+        seen.update(fresh)
+        stack.extend(fresh)
+    return table or ()
 
 
 def _window(stack: Stack) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -52,7 +53,7 @@ class Attention:
                 if q is not None and k is not None:
                     yield Core(index, q, k, v, True, compared_axes(flow, node, k))
             elif flow.classes[index] == "softmax" or node.op in ("sigmoid", "relu", "exp"):
-                out = self._weighs(index)
+                out = self.weighs(index)
                 pair = self._logits_of(index)
                 if pair is None and flow.classes[index] == "softmax" and out is not None:
                     pair = self._compared(index)
@@ -133,12 +134,14 @@ class Attention:
             return data[0], data[1]
         return None
 
-    def _weighs(self, softmax: int) -> int | None:
+    def weighs(self, softmax: int) -> int | None:
         """The value that a softmax weighs: the other operand of the product that its output reaches."""
         flow = self.branch.flow
         reach = {softmax}
-        for index in range(softmax + 1, self.branch.output + 1):
-            if index not in self.branch.members:
+        waiting = list(flow.graph.users[softmax])  # ascending, so that it is a heap
+        while waiting:
+            index = heapq.heappop(waiting)
+            if index not in self.branch.members or index in reach:
                 continue
             node = flow.graph.nodes[index]
             carried = [i for i in node.inputs if i in reach]
@@ -148,10 +151,13 @@ class Attention:
                 others = [i for i in node.inputs if i not in reach and flow.data[i]]
                 if others:
                     return others[-1]
-                if self._keeps_places(carried[0], index):
-                    reach.add(index)  # weights are mixed over heads
-            if flow.classes[index] in _SKIM or flow.classes[index] == "statistic" or self._mixes_heads(softmax, index):
+                passed = self._keeps_places(carried[0], index)  # weights are mixed over heads
+            else:
+                passed = False
+            if passed or flow.classes[index] in _SKIM or flow.classes[index] == "statistic" or self._mixes_heads(softmax, index):
                 reach.add(index)
+                for user in flow.graph.users[index]:
+                    heapq.heappush(waiting, user)
         return None
 
     def _keeps_places(self, source: int, node: int) -> bool:

@@ -69,7 +69,17 @@ class Branch(Region):
             if ways or node == self.output:
                 leads.add(node)
         updates = {e.node for e in self.entries if e.ways == {"raw"} and any(self.flow.depends(gate, e.node) for gate in self.update_gates)}
-        return frozenset({e.node for e in self.entries} - leads | updates)
+        return frozenset({e.node for e in self.entries} - leads - self._carried_into(normed) | updates)
+
+    def _carried_into(self, norms: set[int]) -> set[int]:
+        """Values that some norms read as they are, put beside others or added to them: no factors."""
+        stack, seen = [self.norms.by_node[i].source for i in norms], set[int]()
+        while stack:
+            node = stack.pop()
+            if node not in seen and node in self.members:
+                seen.add(node)
+                stack.extend(e.source for e in self.chains.into[node] if e.kind not in ("norm", "gate", "free"))
+        return seen
 
     @cached_property
     def update_gates(self) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -69,7 +70,7 @@ class Mixer:
         if self._is_recurrent():
             return "rnn"
         if self._products() and not self._dispatches():
-            return "linear_attention"
+            return "attention" if self._is_predicted() else "linear_attention"
         if self._products() or self._chooses():
             return "moe"
         if self._has_conv():
@@ -80,13 +81,26 @@ class Mixer:
             return "pooling"
         return "linear_attention" if self._sums_weighed_tokens() else self._feed_forward()
 
+    def _is_predicted(self) -> bool:
+        """Whether its one product weighs values by a softmax of what a map makes of each place (outlook attention, a dense synthesizer)."""
+        flow = self.branch.flow
+        products = [i for i in self.branch.region if flow.classes[i] == "product" and flow.mixing[i]]
+        softmaxes = [i for i in self.branch.region if flow.classes[i] == "softmax" and flow.data[i]]
+        return len(products) == 1 and any(self._reads(products[0], i) and self.attention.weighs(i) is not None for i in softmaxes)
+
+    def _reads(self, node: int, softmax: int) -> bool:
+        """Whether an operand of a product is what a softmax gives, rearranged at most."""
+        nodes, above = self.branch.flow.graph.nodes, list(self.branch.flow.graph.nodes[node].inputs)
+        return any(self._behind_views(i) == softmax for i in above if nodes[i].shape is not None)
+
     def _sums_weighed_tokens(self) -> bool:
-        """Maps of all tokens are weighed by a softmax over them and summed, and the sum multiplies a map of each (additive attention: Fastformer,
-        MobileViTv2). A softmax over one entry weighs them alike."""
+        """Maps of all tokens are weighed by numbers that a softmax or a norm over them makes and summed, and the sum multiplies a map of each
+        (additive attention: Fastformer, MobileViTv2, SwiftFormer). A softmax over one entry weighs them alike."""
         flow, nodes = self.branch.flow, self.branch.flow.graph.nodes
         mine = mask_of(i for i in self.branch.region if flow.key[i])
         found = [i for i in self.branch.region if flow.classes[i] == "softmax"]
         softmaxes = {i: axes_of(flow.operand(nodes[i], 1, "dim"), len(nodes[i].shape or ())) for i in found}
+        softmaxes.update({i: norm.axes for i in self.branch.region if (norm := self.branch.norms.by_node.get(i)) is not None})
         for index in self.branch.region if softmaxes else ():
             node = nodes[index]
             if node.op not in ("sum", "mean") or not node.inputs:
@@ -181,10 +195,25 @@ class Mixer:
         if chosen and all(any((flow.ancestors[i] | 1 << i) & chosen for i in pair) for pair in pairs):
             return True
         reached = mask_of(n for n, pair in zip(products, pairs, strict=True) if len(pair) > 1)
+        if not self._holds_experts(reached):
+            return False
         for kind in ("weighted", "activation"):
             found = [i for i in self.branch.region if (flow.weighted[i] if kind == "weighted" else flow.classes[i] == kind)]
             reached = mask_of(i for i in found if flow.ancestors[i] & reached)
         return any(len(pair) > 1 and any(flow.ancestors[i] & reached for i in pair) for pair in pairs)
+
+    def _holds_experts(self, products: int) -> bool:
+        """Whether maps behind some products are of more than one expert: a weight with an axis of experts, one that a choice takes, or two maps of
+        one size, neither made of the other, of different values. One map of all slots is none."""
+        flow, nodes = self.branch.flow, self.branch.flow.graph.nodes
+        maps = [i for i in self.branch.region if flow.weighted[i] and flow.ancestors[i] & products]
+        shapes = {i: [nodes[j].shape or () for j in nodes[i].inputs if flow.trained[j] or flow.is_chosen_weight(j)] for i in maps}
+        if any(len(shape) > 2 for i in maps if not nodes[i].op.startswith("conv") for shape in shapes[i]):
+            return True
+        return any(
+            nodes[a].op == nodes[b].op and shapes[a] == shapes[b] and nodes[a].inputs[0] != nodes[b].inputs[0] and not flow.depends(b, a)
+            for a, b in itertools.combinations(maps, 2)
+        )
 
     def _has_conv(self) -> bool:
         return any(not self._filters_hidden(index) for index in self._filters) and not self._widens_by_filters()

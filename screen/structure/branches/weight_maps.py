@@ -10,6 +10,7 @@ from functools import cached_property
 from screen.structure.branches.attention import Attention
 from screen.structure.branches.branch import Branch
 from screen.structure.branches.weights import is_slice, slices_of, weights_of
+from screen.structure.dataflow import mask_of
 from screen.structure.types import MapCount, Role
 
 
@@ -133,8 +134,10 @@ class Maps:
     def _parts(self, index: int) -> int:
         """How many logical maps one weight holds: groups of slices of its output that arrive at different operands.
 
-        Only a weight that reads the stream is split; an SSM's input map counts once, its parts gate and discretise one recurrence."""
-        if index not in {e.node for e in self.branch.entries} or self.role == "ssm":
+        Only a weight that reads the stream, or what filters alone make of it, is split; an SSM's input map counts once, its parts gate and discretise
+        one recurrence."""
+        behind = self.branch.flow.ancestors[index] & mask_of(i for i in self.weights if i != index)
+        if (behind and index not in {e.node for e in self.branch.entries}) or self.role == "ssm":
             return 1
         return max(1, len(self.cuts(index)))
 

@@ -18,6 +18,7 @@ from itertools import pairwise
 from screen.structure.chains.chain import Chain, behind_embedding
 from screen.structure.chains.identity_edges import Edge, Edges
 from screen.structure.chains.longest import Best, leads_through, leads_to, own_adds, way_between
+from screen.structure.chains.mixing import is_of_mixing
 from screen.structure.dataflow import Flow, nodes_of, strip
 from screen.structure.logits import feeds_softmax
 from screen.structure.norms.find import Norms
@@ -298,7 +299,8 @@ class Chains:
                 chosen.append(chain)
             elif len(chain.adds) >= 2 and self._is_network(chain) and not (self._is_carried_over_tokens(chain, outer) or self._is_recurrent(chain)):
                 chosen.append(self._with_first(chain))
-        chosen = [behind_embedding(self.flow.graph, c) for c in chosen if not self._goes_around(c, chosen) and (c.inner or self._is_of_block(c))]
+        chosen = [c for c in chosen if not self._goes_around(c, chosen) and not self._is_of_mixing(c, chosen)]
+        chosen = [behind_embedding(self.flow.graph, c) for c in chosen if c.inner or self._is_of_block(c)]
         return tuple(sorted(chosen, key=lambda c: (c.inner, c.adds[0])))
 
     def _is_of_block(self, chain: Chain) -> bool:
@@ -315,6 +317,12 @@ class Chains:
         source, sink = chain.nodes[0], chain.nodes[-1]
         held = (c for c in others if c is not chain and len(c.adds) > 1)
         return len(chain.adds) == 1 and not self.flow.learned[source] and any(self.flow.depends(sink, c.nodes[-1]) for c in held)
+
+    def _is_of_mixing(self, chain: Chain, others: Sequence[Chain]) -> bool:
+        """Whether it is one sum of a value with what it is mixed into, no weight between, beside whole streams: attention that adds its queries."""
+        if len(chain.adds) != 1 or chain.inner or not any(len(c.adds) > 1 for c in others if c is not chain):
+            return False
+        return is_of_mixing(self.flow, next(e for e in chain.edges if e.node == chain.adds[0]))
 
     def continued(self, chain: Chain, others: Sequence[Chain]) -> Chain | None:
         """The stream that a chain goes on with behind a matrix, `Linear(cat(skip, x))`: x is its end, and the skip an earlier state of a stream."""

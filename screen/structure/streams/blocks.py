@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from screen.graph import Graph
 
 Signature = tuple[object, ...]
 FEWEST = 3
 """Members of a list from which on each is a block, where branches do not repeat (convention)."""
+MANY = 6
+"""Members of one branch each from which on they are blocks, however unlike: no block has as many parts (convention)."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,8 @@ def blocks(graph: Graph, adds: Sequence[Placed], signatures: Sequence[Signature]
 
 def _refine(graph: Graph, members: list[int], adds: Sequence[Placed], signatures: Sequence[Signature]) -> list[Block]:
     top = _common(graph, [adds[m].call for m in members])
-    if _is_member(graph, top) and not _repeats(graph, top, members, adds, signatures) and not _holds_blocks(graph, top, members, adds, signatures):
+    holds = any(asked(graph, top, members, adds, signatures) for asked in (_is_stage, _repeats, _holds_blocks))
+    if _is_member(graph, top) and not holds:
         return [Block(tuple(members), top)]
     periodic = _period([signatures[m] for m in members]) < len(members)
     apart = [m for m in members if adds[m].call == top]
@@ -60,7 +64,9 @@ def _refine(graph: Graph, members: list[int], adds: Sequence[Placed], signatures
     for call, group in groups:
         if call == top:
             found.append(Block(tuple(group), None))
-        elif (len(groups) == 2 and groups[-1][0] == top) or _repeats(graph, call, group, adds, signatures):
+        elif _is_rest(graph, call, group, groups, adds, signatures):
+            found.append(Block(tuple(group), call))
+        elif (len(groups) == 2 and groups[-1][0] == top) or any(asked(graph, call, group, adds, signatures) for asked in (_repeats, _is_stage)):
             found.extend(_refine(graph, group, adds, signatures))
         elif call in stacks:
             inside = _inside(graph, call, group, adds)
@@ -84,14 +90,15 @@ def _is_stack(graph: Graph, call: int, members: list[int], adds: Sequence[Placed
 def _in_turns(graph: Graph, found: list[Block]) -> list[Block]:
     """The blocks, where members of several lists take turns (`for a, b in zip(cross, layers)`): one of each is a block, if one has more branches."""
     lists = [graph.modules[graph.calls[b.call].module].parent if b.call is not None and _is_member(graph, b.call) else None for b in found]
-    first = next((n for n, held in enumerate(lists) if held is not None), len(lists))
-    held = lists[first:]
-    period = next((n for n in range(1, len(held)) if held[n] == held[0]), len(held))
-    turns = 1 < period <= len(held) // 2 and len(held) % period == 0 and len(set(held[:period])) == period and None not in held
-    if not turns or held != held[:period] * (len(held) // period) or all(len(b.members) == 1 for b in found[first:]):
-        return found
-    runs = [found[n : n + period] for n in range(first, len(found), period)]
-    return [*found[:first], *(Block(tuple(m for b in run for m in b.members), None) for run in runs)]
+    begins = (n for n, held in enumerate(lists) if held is not None and (n == 0 or lists[n - 1] != held))
+    for first in begins:  # blocks of another list may stand in front
+        held = lists[first:]
+        period = next((n for n in range(1, len(held)) if held[n] == held[0]), len(held))
+        turns = 1 < period <= len(held) // 2 and len(held) % period == 0 and len(set(held[:period])) == period and None not in held
+        if turns and held == held[:period] * (len(held) // period) and any(len(b.members) > 1 for b in found[first:]):
+            runs = [found[n : n + period] for n in range(first, len(found), period)]
+            return [*found[:first], *(Block(tuple(m for b in run for m in b.members), None) for run in runs)]
+    return found
 
 
 def _joined(graph: Graph, found: list[Block], signatures: Sequence[Signature]) -> list[Block]:
@@ -132,11 +139,40 @@ def _repeats(graph: Graph, call: int, members: list[int], adds: Sequence[Placed]
 
 def _holds_blocks(graph: Graph, top: int, members: list[int], adds: Sequence[Placed], signatures: Sequence[Signature]) -> bool:
     """Whether a member of a list holds a list of blocks itself (the stages of a pyramid): some of several of its members has several branches, or
-    their roles take turns at least twice, whole or not."""
+    their roles take turns at least twice, whole or not, or they are many of one list."""
     groups = _children(graph, top, members, adds) or []
     roles = [[signatures[m][:1] for m in group] for _, group in groups]
     turns = any(roles[:-p] == roles[p:] for p in range(2, (len(roles) - 1) // 2 + 1))
+    turns = turns or (len(groups) >= MANY and len({graph.modules[graph.calls[call].module].parent for call, _ in groups}) == 1)
     return all(_is_member(graph, call) for call, _ in groups) and (turns or any(len(group) > 1 for _, group in groups))
+
+
+def _is_stage(graph: Graph, top: int, members: list[int], adds: Sequence[Placed], signatures: Sequence[Signature]) -> bool:
+    """Whether a call holds, somewhere inside, a list of which two members in a row have the same several roles: blocks, whatever stands beside it."""
+    held: dict[int, list[tuple[int, list[object]]]] = {}
+    for m in members:
+        path = graph.call_path(adds[m].call)
+        for call in path[path.index(top) + 1 :] if top in path else ():
+            above = graph.modules[graph.calls[call].module].parent
+            if above is None or graph.modules[above].container != "list":
+                continue
+            listed = held.setdefault(above, [])
+            if not listed or listed[-1][0] != call:
+                listed.append((call, []))
+            listed[-1][1].append(signatures[m][0])
+    return any(len(one) > 1 and one == two for listed in held.values() for (_, one), (_, two) in pairwise(listed))
+
+
+def _is_rest(
+    graph: Graph, call: int, members: list[int], groups: Sequence[tuple[int, list[int]]], adds: Sequence[Placed], signatures: Sequence[Signature]
+) -> bool:
+    """Whether a call is a block whose first branches begin the stream: a brother in its list has branches like its own, and others before them."""
+    own = [signatures[m][:2] for m in members]
+    for other, held in groups:
+        brothers = graph.modules[graph.calls[other].module].parent == graph.modules[graph.calls[call].module].parent and _is_member(graph, call)
+        if brothers and len(held) > len(own) and [signatures[m][:2] for m in held[-len(own) :]] == own:
+            return not any(asked(graph, other, held, adds, signatures) for asked in (_repeats, _is_stage))
+    return False
 
 
 def _common(graph: Graph, calls: list[int]) -> int:

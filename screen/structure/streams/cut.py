@@ -104,7 +104,8 @@ def _as_one(streams: list[Stream], readers: list[Reader]) -> Stream | None:
     graph = readers[0].flow.graph
     subs = {s.add: s for reader in readers for s, _ in Ends(reader).sublayers}
     calls = _calls(graph, sorted(subs))
-    if len(calls) < FEWEST or not EqualCalls(graph).are_equal(list(calls)):
+    fewest = 2 if len(streams) > len(calls) else FEWEST  # a part that reaches from one call into the next shows that they are blocks
+    if len(calls) < fewest or not EqualCalls(graph).are_equal(list(calls)):
         return _written_out(streams, readers)
     members = [[subs[a] for a in adds] for adds in calls.values()]
     if stacked([(s.role, s.place.file, s.place.line) for s in members[0]], [False] * len(members[0])):

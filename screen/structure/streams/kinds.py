@@ -14,6 +14,8 @@ from screen.structure.types import Kind, Sublayer, TracedBlock
 
 FEW_STARTS = 3
 """Ways to start up to which blocks that are equal but for that are of as many kinds (convention)."""
+FEW_TURNS = 3
+"""Turns that layers take from which on they are blocks, where others stand in front of them (convention)."""
 FEED_FORWARD = frozenset({"ffn", "gated_ffn", "moe"})
 """Roles that mix no tokens."""
 
@@ -99,7 +101,7 @@ def _of_all(first: list[Sublayer], members: list[Sublayer]) -> list[Sublayer]:
 
 def _blocks_of_layers(signatures: list[Any]) -> list[slice]:
     """Layers in a row, by blocks: attention and FFN may be members of one list. They are layers of one branch each, mix and do not, and take turns to
-    the end; an FFN before the first attention, where the turns are not full, stands alone."""
+    the end; an FFN before the first attention, where the turns are not full, stands alone, and so does each of other layers in front of them."""
     roles, count = [tuple(s[0] for s, *_ in signature) for signature in signatures], len(signatures)
     plain = [len(r) == 1 and r[0] in FEED_FORWARD for r in roles]
     for items in (signatures, roles):  # a first or a last layer may differ in more than its role
@@ -107,6 +109,11 @@ def _blocks_of_layers(signatures: list[Any]) -> list[slice]:
         if period and all(len(r) == 1 for r in roles) and 0 < sum(plain[:period]) < period:
             alone = 0 if plain[count % period] else count % period
             return [slice(0, alone)] * (alone > 0) + [slice(i, i + period) for i in range(alone, count, period)]
+    for start in range(1, count - 2 * FEW_TURNS + 1) if all(len(r) == 1 for r in roles) else ():
+        rest = signatures[start:]
+        period = next((p for p in range(2, len(rest) // FEW_TURNS + 1) if all(rest[i] == rest[i + p] for i in range(len(rest) - p))), 0)
+        if period and len(rest) % period == 0 and not plain[start] and sum(plain[start : start + period]) > 0 and plain[-1]:
+            return [*(slice(i, i + 1) for i in range(start)), *(slice(i, i + period) for i in range(start, count, period))]
     return [slice(i, i + 1) for i in range(count)]
 
 

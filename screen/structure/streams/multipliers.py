@@ -107,7 +107,7 @@ class Scales:
             return norm.to_rms and edge.factor is not None
         call = flow.graph.nodes[norm.node]
         call = flow.graph.nodes[call.inputs[0]] if call.op == "getitem" else call
-        fused = call.op in ("layer_norm", "rms_norm") and flow.ref(call, 2, "weight") is not None
+        fused = call.op.endswith("_norm") and any(flow.trained[i] for i in call.inputs if not flow.data[i])
         return self._is_gain(edge.scale) and not fused
 
     def _behind_factors(self, node: int, gains: int) -> int:

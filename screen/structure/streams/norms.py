@@ -55,6 +55,8 @@ class StreamNorms:
             return Unknown("the forward failed after this add", (self.reader.chain.adds[-1],))
         if not segment.norms or self.is_on_skip(position + 1):
             return False
+        if not last and self._belongs_to_next(position) and self._is_bare_elsewhere(position):
+            return False
         part = self._partly_normed(segment)
         across = [n.node for n in segment.norms if n.across]
         if across:
@@ -65,6 +67,11 @@ class StreamNorms:
         if bare is not None:
             return Unknown("a later branch reads the sum without the norm that stands on it", (bare,))
         return self.is_last_on_sum if last else True
+
+    def _is_bare_elsewhere(self, position: int) -> bool:
+        """Whether the same line adds the same branch in another block, and no norm follows there."""
+        others = (i for i in range(len(self.reader.chain.adds) - 1) if i != position and self.is_twin(i, position))
+        return any(not self.reader.segments[i + 1].norms for i in others)
 
     def _partly_normed(self, segment: Segment) -> int | None:
         """The join behind the norms of a segment that also takes in entries of the stream that no norm reached."""

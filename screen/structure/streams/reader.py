@@ -65,7 +65,7 @@ class Reader(ChainReader):
         norms, letters, unknown = self._positions(position, branch, mixer)
         qk, q, k, v = mixer.attention.qk
         around = "".join(p for p in letters if p in "ABC")
-        first = next((n for p, n in norms if p in "ABC"), None)
+        first = next((n for p, n in norms if p in around), None)
         role = self._role(mixer)
         return Sublayer(
             name=role,
@@ -98,15 +98,37 @@ class Reader(ChainReader):
         )
 
     def _role(self, mixer: Mixer) -> Role:
-        """A feed-forward with a filter in its hidden layer is one beside a branch that mixes tokens (Mix-FFN), else it mixes them (ConvFormer)."""
-        if mixer.role in ("ffn", "gated_ffn") and mixer.filters and not self._mixes:
+        """A feed-forward with a filter in its hidden layer is one beside a branch that mixes tokens (Mix-FFN), where no other is; else it mixes them
+        (ConvFormer, MBConv)."""
+        if mixer.role in ("ffn", "gated_ffn") and mixer.filters and (self._feeds or not self._mixes(mixer)):
             return "conv"
         return mixer.role
 
     @cached_property
-    def _mixes(self) -> bool:
-        """Whether some branch of the stream mixes tokens otherwise than by a filter in a feed-forward."""
-        return any(self.mixer(b).role in MIXERS for _, b in self.branches)
+    def _feeds(self) -> bool:
+        """Whether some branch of the stream is a feed-forward that reads each token alone."""
+        return any(m.role in ("ffn", "gated_ffn") and not m.filters for m in (self.mixer(b) for _, b in self.branches))
+
+    def _mixes(self, mixer: Mixer) -> bool:
+        """Whether some branch beside one mixes tokens otherwise than by a filter in a feed-forward; where one is alone in its member of a list,
+        whether some branch of the stream does, but for filters."""
+        beside = self._roles_of[self._member(mixer.branch)]
+        if len(beside) > 1:
+            return any(role in MIXERS for role in beside)
+        return any(role in MIXERS and role != "conv" for roles in self._roles_of.values() for role in roles)
+
+    @cached_property
+    def _roles_of(self) -> dict[int, list[Role]]:
+        """Member of a list (its call) -> what the branches that stand in it are, by their own ops."""
+        found: dict[int, list[Role]] = {}
+        for _, branch in self.branches:
+            found.setdefault(self._member(branch), []).append(self.mixer(branch).role)
+        return found
+
+    def _member(self, branch: Branch) -> int:
+        """The innermost call of a member of a list around a branch; 0 outside of any."""
+        graph = self.flow.graph
+        return next((c for c in reversed(graph.call_path(branch.home)) if c in graph.members), 0)
 
     def _positions(
         self, position: int, branch: Branch, mixer: Mixer

@@ -1,0 +1,23 @@
+"""Sums of a value with what it is mixed into, no weight between: attention that adds its queries to what it gives."""
+
+from __future__ import annotations
+
+from screen.structure.chains.identity_edges import Edge
+from screen.structure.dataflow import Flow
+
+
+def is_of_mixing(flow: Flow, edge: Edge) -> bool:
+    """Whether a sum adds to the value that an edge carries what products alone make of it; a product with rows of a table (relative places) is no
+    map."""
+    start = edge.source
+    while flow.classes[start] in ("view", "part", "alias") and flow.graph.nodes[start].inputs:
+        start = flow.graph.nodes[start].inputs[0]
+    between = [n for n in range(start + 1, edge.node) if flow.depends(n, start) and flow.depends(edge.node, n)]
+    return any(flow.key[n] for n in between) and not any(flow.weighted[n] and not _is_table(flow, n) for n in between)
+
+
+def _is_table(flow: Flow, node: int) -> bool:
+    """Whether what is trained of a product are rows that were looked up."""
+    trained = [flow.graph.nodes[flow.root(i)] for i in flow.graph.nodes[node].inputs if flow.trained[i]]
+    looked = (n.op in ("embedding", "index_select", "gather", "index") or (n.op == "getitem" and len(n.inputs) > 1) for n in trained)
+    return flow.classes[node] == "product" and bool(trained) and all(looked)
