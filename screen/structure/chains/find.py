@@ -313,13 +313,22 @@ class Chains:
         outer = [c for c in found if not self.is_within(c, found)] or found[:1]
         chosen: list[Chain] = []
         for chain in found:
-            beside = bool(chosen) and chain.nodes[0] == chosen[0].nodes[0] and len(chain.adds) == len(chosen[0].adds)
+            beside = bool(chosen) and self._is_beside(chain, chosen[0])
             if self.continued(chain, found) or (chain in outer and (not chosen or beside or not self.is_nested(chain, outer))):
                 chosen.append(chain)
             elif len(chain.adds) >= 2 and self._is_network(chain) and not (self._is_carried_over_tokens(chain, outer) or self._is_recurrent(chain)):
                 chosen.append(self._with_first(chain))
         chosen = [c for c in chosen if not self._goes_around(c, chosen)]
         return tuple(sorted(chosen, key=lambda c: (c.inner, c.adds[0])))
+
+    def _is_beside(self, chain: Chain, other: Chain) -> bool:
+        """Whether two chains from one source are as long, or take turns: between every second sum of the one stand sums of the other that are made of it
+        and that it is made of (towers that read each other). What stands inside of a branch is not made of what that branch is added to."""
+        if chain.nodes[0] != other.nodes[0] or len(chain.adds) == len(other.adds):
+            return chain.nodes[0] == other.nodes[0]
+        depends, own = self.flow.depends, [a for a in other.adds if a not in chain.adds]
+        apart = list(zip(chain.adds, chain.adds[2:], strict=False))
+        return bool(apart) and all(any(depends(a, one) and depends(two, a) for a in own) for one, two in apart)
 
     def _goes_around(self, chain: Chain, others: Sequence[Chain]) -> bool:
         """Whether it is one sum, behind a whole stream, with data that no weight has touched: the mean of the input that is given back."""
