@@ -322,8 +322,8 @@ class Chains:
         return tuple(sorted(chosen, key=lambda c: (c.inner, c.adds[0])))
 
     def _is_beside(self, chain: Chain, other: Chain) -> bool:
-        """Whether two chains from one source are as long, or take turns: between every second sum of the one stand sums of the other that are made of it
-        and that it is made of (towers that read each other). What stands inside of a branch is not made of what that branch is added to."""
+        """Whether two chains from one source are as long, or take turns: between every second sum of the one stand sums of the other that are made of
+        it and that it is made of (towers that read each other). What stands inside of a branch is not made of what that branch is added to."""
         if chain.nodes[0] != other.nodes[0] or len(chain.adds) == len(other.adds):
             return chain.nodes[0] == other.nodes[0]
         depends, own = self.flow.depends, [a for a in other.adds if a not in chain.adds]
