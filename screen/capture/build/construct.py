@@ -276,9 +276,9 @@ def construct(
                 needed = [p.name for p in inspect.signature(entry).parameters.values() if p.default is p.empty and p.name in kwargs]
                 stated, place = example(entry, needed, globals_of(entry), whole=True)
             if not stated or {*stated} <= {*kwargs}:
-                left, where = left_none(error, entry, kwargs)
-                if left:
-                    raise refuses(name, dict.fromkeys(left), where) from error
+                nothing, where = left_none(error, entry, kwargs)
+                if nothing:
+                    raise refuses(name, dict.fromkeys(nothing), where) from error
                 raise
             own = Told()
             try:
