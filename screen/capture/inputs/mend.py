@@ -31,7 +31,7 @@ Values = dict[str, Any]
 Far = tuple[tuple[int, ...], bool, Values]
 """Where a choice failed, whether all that it asks for was there, and the choice."""
 TRIALS, ALL, TRACED = 60, 480, 20
-"""Trials from one start, and from all; a failing one costs what the forward costs up to there, and one that had to be traced counts for more, unless
+"""Trials from one start that come no further, and from all; a failing one costs what the forward costs up to there, and one that had to be traced counts for more, unless
 it came further than all before."""
 FRAMES = 32
 """Half frames of a sound that is cut into frames."""
@@ -125,7 +125,7 @@ def mend(
     spent = 0
     seen: set[Any] = set()
     for start in starts:
-        found, cost, furthest = _from(start, twin, look, fixed, more, seen, min(TRIALS, ALL - spent))
+        found, cost, furthest = _from(start, twin, look, fixed, more, seen, ALL - spent)
         spent += cost
         if found is not None:
             return found, spent
@@ -140,7 +140,7 @@ def _from(
     """The search from one start. `seen`: choices that were tried."""
     waiting: list[tuple[tuple[int, ...], int, int, Iterator[Values]]] = []
     order = itertools.count()
-    spent = 0
+    spent = since = 0
     furthest: Far = (), False, {}
     for number in itertools.count():
         if number == 0:
@@ -154,7 +154,7 @@ def _from(
             if key in seen or any(v.numel() > (LARGEST if v.dtype.is_floating_point else LONGEST) for v in _tensors(choice.values())):
                 continue
             seen.add(key)
-            if spent >= budget:
+            if spent >= min(budget, since + TRIALS):
                 return None, spent, furthest
             spent += 1
             found = Failed(choice)
@@ -168,7 +168,7 @@ def _from(
                     return choice, spent, furthest
                 result = replace(result, error=result.raised)
             further = (result.reached, not result.missing) > furthest[:2]
-            spent += TRACED if result.traced and not further else 0
+            spent, since = spent + (TRACED if result.traced and not further else 0), spent if further else since
             if result.error is not None:
                 furthest = (result.reached, not result.missing, choice) if further else furthest
                 found.settle(result.error)
@@ -277,8 +277,9 @@ def _by_call(found: Failed, values: Values, look: Lookup) -> Iterator[tuple[str,
     elif found.name == "pad" or "padding (" in str(found.error):
         yield from _padded(found, values, x)
     elif found.name in ("cat", "stack", "concat"):
-        for a, b in itertools.pairwise(operands):
-            yield from _met(found, values, a, b)
+        dim = found.kwargs.get("dim", found.args[1] if len(found.args) > 1 else 0)
+        for a, b in sorted(itertools.pairwise(operands), key=lambda pair: pair[0].dim() == pair[1].dim()):
+            yield from _met(found, values, a, b, a.dim() - dim % a.dim() if found.name != "stack" and type(dim) is int and a.dim() else 0)
     else:
         if (asked := _LONG.search(str(found.error))) is not None:  # `cross`: vectors of three
             yield from _last(found, values, x, int(asked[1]), look)
@@ -333,6 +334,9 @@ def _pieces(found: Failed, values: Values, x: Tensor, look: Lookup) -> Iterator[
     wanted = math.prod(sizes[sizes.index(-1) + 1 :])
     for name in _sources(found, values, x):
         value = values[name]
+        share = x.numel() // max(value.numel(), 1)  # features that were made of each number
+        if share > 1 and x.numel() == share * value.numel() and wanted % share == 0 and value.dtype.is_floating_point:
+            yield name, look.floats(BATCH, wanted // share)
         if wanted > 1 and value.dim() and value.shape[-1] != wanted:
             yield name, look.floats(*(value.shape[:-1] if value.dtype.is_floating_point and value.dim() > 1 else value.shape), wanted)
 
@@ -387,8 +391,9 @@ def _maps(axes: int, channels: int, look: Lookup) -> Iterator[Tensor]:
         yield from (look.floats(BATCH, *[1] * (axes - 4), channels, side, side) for side in SIDES)
 
 
-def _met(found: Failed, values: Values, a: Tensor, b: Tensor) -> Iterator[tuple[str, Any]]:
-    """Two tensors whose axes do not meet: an argument of one of them is given the length of the other."""
+def _met(found: Failed, values: Values, a: Tensor, b: Tensor, free: int = 0) -> Iterator[tuple[str, Any]]:
+    """Two tensors whose axes do not meet, but for the one that is `free`, from the back: an argument of one of them is given the length of the
+    other."""
     if a.dim() == b.dim() == 3 and a.shape == b.mT.shape:  # a tensor beside its own transpose
         for name in [n for n in _sources(found, values, a) if n in found.origins(b)]:
             yield from ((name, v) for v in _pairs(values[name], a, a.unsqueeze(1)))
@@ -396,14 +401,18 @@ def _met(found: Failed, values: Values, a: Tensor, b: Tensor) -> Iterator[tuple[
     for one, other in ((a, b), (b, a)):
         for back in range(1, min(one.dim(), other.dim()) + 1):
             have, wanted = one.shape[-back], other.shape[-back]
-            if have == wanted or (1 in (have, wanted) and not (inplace and one is a and have == 1)):
+            if have == wanted or back == free or (1 in (have, wanted) and not (inplace and one is a and have == 1)):
                 continue
             for name in _sources(found, values, one):
+                if back == one.dim() and wanted == BATCH and (few := BATCH * values[name].numel() // have) and values[name].dtype.is_floating_point:
+                    yield name, torch.empty(BATCH, few // BATCH, dtype=values[name].dtype, device="meta")  # too many samples were made of its numbers
                 yield from ((name, v) for v in _lengthened(values[name], have, wanted))
     if a.dim() != b.dim():
         if a.numel() == b.numel():  # the batch was laid along the tokens and did not come back, which fits one sequence alone
             yield from _single(values)
         low, high = (a, b) if a.dim() < b.dim() else (b, a)
+        looked_up = [n for n in _sources(found, values, high) if not values[n].dtype.is_floating_point and values[n].dim() > 1]
+        yield from ((n, values[n][:, 0]) for n in looked_up if low.dim() + 1 == high.dim())  # one row of a table for each sample
         for name in _sources(found, values, low):
             if values[name].shape == low.shape:
                 kind = values[name].dtype if values[name].dtype.is_floating_point else high.dtype
