@@ -432,7 +432,7 @@ def test_a_scripted_class_is_found(write: Any) -> None:
 
 
 def test_what_is_none_is_named_where_a_constructor_fails(write: Any) -> None:
-    path = write("class Net(Base):\n    def __init__(self, size=24):\n        super().__init__()\n        heads = None\n        self.each = size // heads\n")
+    path = write("class Net(Base):\n    def __init__(self, size=24):\n        super().__init__()\n        heads = None\n        size // heads\n")
     with pytest.raises(TypeError) as caught:
         built(f"{path}::Net")
     said = explain(caught.value, Request(path), "load")

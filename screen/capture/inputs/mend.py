@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from screen.capture.inputs.context import BATCH, Lookup
-from screen.capture.inputs.lengths import LONGEST, divisible, equal, evaluated, resized, summed
+from screen.capture.inputs.lengths import LONGEST, beside, divisible, equal, evaluated, fewer, lengthened, resized, summed, written
 from screen.capture.inputs.missing import condition, frames, statement
 from screen.capture.inputs.trial import Outcome, outcome
 from screen.capture.trace.source_lines import HERE, TORCH
@@ -30,9 +30,9 @@ from screen.capture.trace.source_lines import HERE, TORCH
 Values = dict[str, Any]
 Far = tuple[tuple[int, ...], bool, Values]
 """Where a choice failed, whether all that it asks for was there, and the choice."""
-TRIALS, ALL, TRACED = 60, 480, 20
-"""Trials from one start that come no further, and from all; a failing one costs what the forward costs up to there, and one that had to be traced counts for more, unless
-it came further than all before."""
+TRIALS, ALL, TRACED = 60, 960, 20
+"""Trials from one start that come no further, and from all; a failing one costs what the forward costs up to there, and one that had to be traced
+counts for more, unless it came further than all before."""
 FRAMES = 32
 """Half frames of a sound that is cut into frames."""
 FOLLOWED = 8
@@ -252,7 +252,7 @@ def _by_call(found: Failed, values: Values, look: Lookup) -> Iterator[tuple[str,
     elif found.name == "multi_head_attention_forward" and len(found.args) > 3:
         mask = found.kwargs.get("key_padding_mask")
         if isinstance(mask, Tensor) and mask.dim() and "padded" in str(found.error):  # so many keys: the second operand's first axis
-            yield from ((n, v) for n in _sources(found, values, mask) for v in _lengthened(values[n], mask.shape[-1], operands[1].shape[0]))
+            yield from ((n, v) for n in _sources(found, values, mask) for v in lengthened(values[n], mask.shape[-1], operands[1].shape[0]))
         yield from _last(found, values, x, int(found.args[3]), look)
     elif found.name in ("matmul", "__matmul__", "addmm", "mm", "spmm", "bmm") and len(operands) > 1:
         a, b = operands[-2:]
@@ -273,7 +273,9 @@ def _by_call(found: Failed, values: Values, look: Lookup) -> Iterator[tuple[str,
         yield from _channels(found, values, x, operands[1], look)
     elif found.name == "einsum":
         for x, have, wanted in summed(found.args[0], operands):
-            yield from ((name, v) for name in _sources(found, values, x) for v in _lengthened(values[name], have, wanted))
+            yield from ((name, v) for name in _sources(found, values, x) for v in lengthened(values[name], have, wanted))
+    elif found.name in ("expand", "repeat", "permute") and (extra := x.dim() - len(_listed(found.args[1:]))) > 0:
+        yield from ((name, v) for name in _sources(found, values, x) for v in fewer(values[name], extra))
     elif found.name == "pad" or "padding (" in str(found.error):
         yield from _padded(found, values, x)
     elif found.name in ("cat", "stack", "concat"):
@@ -286,6 +288,11 @@ def _by_call(found: Failed, values: Values, look: Lookup) -> Iterator[tuple[str,
         yield from _single(values) if found.name == "__setitem__" else ()  # a cache of one sequence
         for a, b in itertools.combinations(operands[:4], 2):
             yield from _met(found, values, a, b)
+
+
+def _listed(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Sizes, which are given one by one or together."""
+    return tuple(args[0]) if args and isinstance(args[0], tuple | list) else args
 
 
 def _sources(found: Failed, values: Values, x: Tensor) -> list[str]:
@@ -302,6 +309,7 @@ def _last(found: Failed, values: Values, x: Tensor, wanted: int, look: Lookup) -
     """The last axis of `x` has to be `wanted`."""
     for name in _sources(found, values, x):
         value = values[name]
+        yield from ((name, v) for v in beside(value, x.shape[-1] - wanted) if len(found.origins(x)) > 1)
         if not value.dtype.is_floating_point:
             yield name, look.floats(*(x.shape[:-1] if x.dim() > 1 else (BATCH,)), wanted)
             yield name, look.floats(*value.shape, wanted)
@@ -330,6 +338,7 @@ def _pieces(found: Failed, values: Values, x: Tensor, look: Lookup) -> Iterator[
     sizes = [n for part in found.args[1:] for n in (part if isinstance(part, tuple | list) else [part])]
     if -1 not in sizes or not all(type(n) is int for n in sizes):
         yield from ((name, whole) for whole in _gridded(sizes, look) for name in _sources(found, values, x) if values[name].dim() == whole.dim())
+        yield from written(values, _sources(found, values, x), x.numel(), sizes)
         return
     wanted = math.prod(sizes[sizes.index(-1) + 1 :])
     for name in _sources(found, values, x):
@@ -406,7 +415,9 @@ def _met(found: Failed, values: Values, a: Tensor, b: Tensor, free: int = 0) -> 
             for name in _sources(found, values, one):
                 if back == one.dim() and wanted == BATCH and (few := BATCH * values[name].numel() // have) and values[name].dtype.is_floating_point:
                     yield name, torch.empty(BATCH, few // BATCH, dtype=values[name].dtype, device="meta")  # too many samples were made of its numbers
-                yield from ((name, v) for v in _lengthened(values[name], have, wanted))
+                if back == one.dim() and have == BATCH * wanted and values[name].dim() > 1:  # one for all samples, which it is repeated for
+                    yield name, values[name][:1]
+                yield from ((name, v) for v in lengthened(values[name], have, wanted))
     if a.dim() != b.dim():
         if a.numel() == b.numel():  # the batch was laid along the tokens and did not come back, which fits one sequence alone
             yield from _single(values)
@@ -441,27 +452,6 @@ def _pairs(value: Tensor, low: Tensor, high: Tensor) -> Iterator[Tensor]:
     """Features of pairs, [batch, length, length, width], in the place of those of single tokens."""
     if value.dtype.is_floating_point and value.dim() + 1 == high.dim() == 4 and value.shape[:-1] == low.shape[:-1]:
         yield torch.empty([*value.shape[:2], *value.shape[1:]], dtype=value.dtype, device="meta")
-
-
-def _lengthened(value: Tensor, have: int, wanted: int) -> Iterator[Tensor]:
-    """An argument one length of which becomes another: an axis of that length, a part of a sum, or sides whose squares they are."""
-    free = [axis for axis, size in enumerate(value.shape) if axis or size != BATCH]
-    for axis in free:
-        if value.shape[axis] == have:
-            yield resized(value, axis, wanted)
-    for axis in free:  # of two axes the last one as well: each number of a table becomes a token
-        if (axis < value.dim() - 1 < 3 or value.dim() == 2) and value.shape[axis] < have and value.shape[axis] + wanted - have > 0:
-            yield resized(value, axis, value.shape[axis] + wanted - have)
-    if value.dim() > 3 and value.dtype.is_floating_point:
-        for extra in (0, 1):
-            ratio = math.sqrt(max(wanted - extra, 1) / max(have - extra, 1))
-            sides = [s * ratio for s in value.shape[-2:]]
-            if all(abs(s - round(s)) < 1e-6 and s >= 1 for s in sides):
-                yield torch.empty([*value.shape[:-2], *map(round, sides)], dtype=value.dtype, device="meta")
-        yield from (resized(value, axis, value.shape[axis] * wanted // have) for axis in (-1, -2) if value.shape[axis] * wanted % have == 0)
-    elif value.dtype.is_floating_point:  # pieces of a length that is padded to whole ones: 96 steps in eight pieces of twelve
-        for axis in (a for a in free if a < value.dim() - 1 and value.shape[a] != have):
-            yield resized(value, axis, max(1, round(value.shape[axis] * wanted / have)))
 
 
 # -- what a statement of the user refuses ------------------------------------------------------------------------------------------------

@@ -53,6 +53,8 @@ LARGE = 3000
 """Modules of a model times values of all optional arguments: a run costs what its modules cost."""
 MORE = 4
 """How often optional arguments may turn out to be needed."""
+_TABLE = re.compile(r"^(<class ')?(typing\.)?(Dict|dict|Mapping)\b|^(typing\.)?Optional\[(typing\.)?(Dict|dict|Mapping)\b")
+"""An annotation of what is handed on by name."""
 _GRID = re.compile(r"list\[tuple\[((?:int, )+int)\]\]", re.IGNORECASE)
 """An annotation of sizes of images."""
 _INTEGERS = re.compile(r"\b(list|sequence)\[int\]", re.IGNORECASE)
@@ -522,6 +524,8 @@ def seconds(name: str, model: nn.Module, look: Lookup, widths: list[int], main: 
     stated = forward_parameters(model).get(name)
     if stated is not None and stated.default is stated.empty and _OPTIONAL.search(str(stated.annotation)):
         yield None
+    if stated is not None and _TABLE.search(str(stated.annotation)):
+        yield {}
     if getattr(forward_parameters(model).get(name), "annotation", None) in (int, "int"):
         yield 0
     if (parameter := forward_parameters(model).get(name)) is not None and is_state(model, parameter):
