@@ -22,7 +22,8 @@ class Both(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.norm, self.fused, self.words, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.norm, self.fused, self.words = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, 2 * WIDTH)
+        self.out = nn.Linear(WIDTH, WIDTH)
         self.one, self.two, self.three = nn.RMSNorm(HEAD), nn.RMSNorm(HEAD), nn.RMSNorm(HEAD)
 
     def forward(self, x: Tensor, words: Tensor, table: Tensor) -> Tensor:
