@@ -86,7 +86,7 @@ class Failed:
                 self.put(part, origins)
 
 
-class _Watch(TorchFunctionMode):
+class Watch(TorchFunctionMode):
     """Follows arguments through the calls of a forward."""
 
     def __init__(self, found: Failed) -> None:
@@ -158,11 +158,11 @@ def _from(
                 return None, spent, furthest
             spent += 1
             found = Failed(choice)
-            with _Watch(found):
+            with Watch(found):
                 result = outcome(twin, (), choice, tracing=False)
             if result.error is None:
                 found = Failed(choice)
-                with _Watch(found):
+                with Watch(found):
                     result = outcome(twin, (), choice)
                 if result.error is None:
                     return choice, spent, furthest
@@ -581,4 +581,4 @@ def _axes(value: Tensor, count: int, look: Lookup) -> Iterator[Tensor]:
         yield from _maps(count, width, look)
 
 
-__all__ = ["Far", "mend"]
+__all__ = ["Failed", "Far", "Watch", "mend"]
