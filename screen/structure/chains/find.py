@@ -170,9 +170,12 @@ class Chains:
 
     def _is_before(self, table: Sequence[Best], new: Edge, old: Edge) -> bool:
         """Of two chains of one length: at a sum of both that one source feeds, the one that has passed fewer norms (a side path begins with one); of
-        two inputs the one that has its adds behind it (the other is given to each block again); else the one that has passed
-        fewer weighted ops."""
+        two inputs the one that has its adds behind it (the other is given to each block again); what comes in, and not a learned table that is
+        repeated for each sample, and perhaps added in each block; else the one that has passed fewer weighted ops."""
         mine, other = table[new.source], table[old.source]
+        comes_in = [self.flow.from_input[b.source] for b in (mine, other)]
+        if new.kind == old.kind == "add" and comes_in[0] != comes_in[1] and (other if comes_in[0] else mine).length == 0:
+            return comes_in[0]
         given = all(self.flow.graph.nodes[b.source].op == "input" for b in (mine, other))
         if new.kind == old.kind == "add" and mine.source != other.source and mine.length != other.length and given:
             return mine.length > other.length
