@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from screen.structure.dataflow import Flow
 
-_ARRANGES = frozenset({"view", "alias"})
+_ARRANGES = frozenset({"view", "alias", "part", "join"})
 
 
 def shared_outputs(flow: Flow) -> dict[int, int]:
@@ -37,11 +37,9 @@ def _end(flow: Flow, whole: int) -> int:
 
 
 def _kind(flow: Flow, node: int) -> str:
-    """What made a value, behind views: `attention` (a product that mixes tokens), `hidden` (an activation, or products entry by entry with one), else
-    empty."""
-    while flow.classes[node] in _ARRANGES and flow.graph.nodes[node].inputs and not flow.key[node]:
-        node = flow.graph.nodes[node].inputs[0]
-    if flow.mixing[node]:
+    """What made a value, behind views: `attention` (products that mix tokens, also parts of them that are laid together again), `hidden` (an
+    activation, or products entry by entry with one), else empty."""
+    if all(flow.mixing[i] for i in _arranged(flow, node)):
         return "attention"
     stack = [node]
     seen, activated = set[int](), False
@@ -55,6 +53,22 @@ def _kind(flow: Flow, node: int) -> str:
         activated |= flow.classes[here] == "activation"
         stack.extend(flow.graph.nodes[here].inputs)
     return "hidden" if activated else ""
+
+
+def _arranged(flow: Flow, node: int) -> set[int]:
+    """What a value holds, as it was before it was arranged."""
+    found, seen, stack = set[int](), set[int](), [node]
+    while stack:
+        here = stack.pop()
+        inputs = flow.graph.nodes[here].inputs
+        if here in seen:
+            continue
+        seen.add(here)
+        if flow.classes[here] in _ARRANGES and inputs and not flow.key[here]:
+            stack += inputs if flow.classes[here] == "join" else inputs[:1]
+        else:
+            found.add(here)
+    return found
 
 
 __all__ = ["shared_outputs"]

@@ -431,8 +431,8 @@ def test_a_scripted_class_is_found(write: Any) -> None:
     assert runs(b) == ""
 
 
-def test_a_default_of_none_is_named_where_a_constructor_fails(write: Any) -> None:
-    path = write("class Net(Base):\n    def __init__(self, heads=None, size=24):\n        super().__init__()\n        self.each = size // heads\n")
+def test_what_is_none_is_named_where_a_constructor_fails(write: Any) -> None:
+    path = write("class Net(Base):\n    def __init__(self, size=24):\n        super().__init__()\n        heads = None\n        size // heads\n")
     with pytest.raises(TypeError) as caught:
         built(f"{path}::Net")
     said = explain(caught.value, Request(path), "load")

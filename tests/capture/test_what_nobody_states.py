@@ -145,3 +145,39 @@ def test_words_that_a_docstring_lists_are_proposed(write: Any) -> None:
     """Those of the argument, and not of the next one; the docstring may be that of the class which the function makes."""
     with pytest.raises(ScreenError, match=r"""`screen check model.py::splits --set 'parts=\["voice", "piano"\]'`"""):
         built(f"{write(LISTED)}::splits")
+
+
+LEFT = """
+class Part(nn.Module):
+    def __init__(self, width, heads, shared=None):
+        super().__init__()
+        self.shared = shared
+        self.map = nn.Linear(width, 8 * self.shared)
+
+class Net(Base):
+    def __init__(self, in_channels: int | None = None, tables: int | None = None, heads: int = 4, kv_heads: int | None = None):
+        super().__init__()
+        if in_channels is None and tables is None:
+            raise ValueError(f"either channels ({in_channels}) or tables ({tables}) must be said")
+        self.first = nn.Linear(in_channels, 24) if tables is None else nn.Embedding(tables, 24)
+        self.parts = nn.ModuleList([Part(24, heads, kv_heads) for _ in range(2)])
+
+    def extra(self, x):
+        return x + self.parts[1].map(self.parts[0].map(x)[..., :24])[..., :24]
+"""
+
+
+def test_a_default_that_a_constructor_refuses_is_asked_for(write: Any) -> None:
+    """`None` by default: of several that a message speaks of one is asked for, then what a part of it cannot do without, under its own name."""
+    path = write(LEFT)
+    with pytest.raises(ScreenError, match=r"cannot do with `in_channels` as None.*--set in_channels=3 --set kv_heads=8`"):
+        built(f"{path}::Net")
+    (b,) = built(f"{path}::Net", in_channels=3, kv_heads=8)
+    assert runs(b) == ""
+
+
+def test_channels_that_are_cut_into_groups_are_no_picture(write: Any) -> None:
+    source = "class Net(Base):\n    def __init__(self, in_channels, groups: int = 32):\n        super().__init__()\n"
+    source += "        self.norm, self.map = nn.GroupNorm(groups, in_channels), nn.Conv2d(in_channels, 24, 1)\n"
+    with pytest.raises(ScreenError, match=r"--set in_channels=128`"):
+        built(write(source))

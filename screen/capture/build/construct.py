@@ -46,6 +46,7 @@ from screen.capture.build.configs import (
     refused,
 )
 from screen.capture.build.needs import Needs, needs, refuses
+from screen.capture.build.nones import left_none
 from screen.capture.build.own_tables import as_table
 from screen.capture.build.examples import example, realised
 from screen.capture.build.launcher import launched
@@ -275,6 +276,9 @@ def construct(
                 needed = [p.name for p in inspect.signature(entry).parameters.values() if p.default is p.empty and p.name in kwargs]
                 stated, place = example(entry, needed, globals_of(entry), whole=True)
             if not stated or {*stated} <= {*kwargs}:
+                nothing, where = left_none(error, entry, kwargs)
+                if nothing:
+                    raise refuses(name, dict.fromkeys(nothing), where) from error
                 raise
             own = Told()
             try:

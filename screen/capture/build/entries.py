@@ -92,6 +92,12 @@ def model_of(
             if of_file and not _takes(entry, of_file):
                 lost |= more
                 vars(module).update(lost)
+        except ValueError as error:
+            wider = usual.wider(sizes) if "divisible" in str(error) else {}
+            if not wider:
+                raise
+            told.notes.clear()
+            sizes |= wider
         else:
             told.chosen = sizes
             return made

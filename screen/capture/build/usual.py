@@ -110,6 +110,8 @@ _USED = {"width": 512, "rows": 37000, "rate": 0.1, "count": LAYERS, "kernel": 3,
 """By what an argument is to the layers that are made with it, where its name says nothing."""
 LIST = 2
 """Entries of an argument that is a list."""
+_PICTURE, _MAP = 3, 128
+"""Channels of a picture, and of a map that has groups: those of the first resolution of a U-Net."""
 NUMBERS = (inspect.Parameter.empty, int, float, bool, "int", "float", "bool", Any)
 """Annotations of what may be a number."""
 
@@ -169,6 +171,11 @@ def chosen(entry: Any, lacking: tuple[str, ...]) -> dict[str, Any]:
             return {}
         found[name] = size
     return found
+
+
+def wider(sizes: Mapping[str, Any]) -> dict[str, int]:
+    """The channels of a map within a U-Net, where a size that was chosen is that of a picture."""
+    return {name: _MAP for name, size in sizes.items() if size == _PICTURE and re.search(r"chan", name) is not None}
 
 
 def _members(note: Any) -> tuple[Any, ...]:
@@ -241,4 +248,4 @@ def extent(model: nn.Module) -> tuple[int, int]:
     return len(own), sum(p.numel() for p in own)
 
 
-__all__ = ["ROWS", "chosen", "extent", "largest", "of_rows", "proposed", "word"]
+__all__ = ["ROWS", "chosen", "extent", "largest", "of_rows", "proposed", "wider", "word"]

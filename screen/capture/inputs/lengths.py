@@ -11,12 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from screen.capture.inputs.context import Lookup
+from screen.capture.inputs.context import BATCH, Lookup
 
 LONGEST = 2**22
 """Entries of an argument of integers, which has values."""
 
 
+PATCHES = (4, 16, 64, 256, 8, 2, 1)
+"""Pixels of a patch."""
 _NAMES = re.compile(r"len|ctx|block_size")
 
 
@@ -41,6 +43,51 @@ def resized(value: Tensor, axis: int, size: int) -> Tensor:
     if value.dtype == torch.bool or not value.numel() or count > LONGEST:
         return torch.ones(shape, dtype=value.dtype, device="meta" if count > LONGEST else "cpu")
     return value.reshape(-1).repeat(-(-count // value.numel()))[:count].reshape(shape)
+
+
+def lengthened(value: Tensor, have: int, wanted: int) -> Iterator[Tensor]:
+    """An argument one length of which becomes another: an axis of that length, a part of a sum, or sides whose squares they are."""
+    free = [axis for axis, size in enumerate(value.shape) if axis or size != BATCH]
+    for axis in free:
+        if value.shape[axis] == have:
+            yield resized(value, axis, wanted)
+    for axis in free:  # of two axes the last one as well: each number of a table becomes a token
+        if (axis < value.dim() - 1 < 3 or value.dim() == 2) and value.shape[axis] < have and value.shape[axis] + wanted - have > 0:
+            yield resized(value, axis, value.shape[axis] + wanted - have)
+    if value.dim() > 3 and value.dtype.is_floating_point:
+        for extra in (0, 1):
+            ratio = math.sqrt(max(wanted - extra, 1) / max(have - extra, 1))
+            sides = [s * ratio for s in value.shape[-2:]]
+            if all(abs(s - round(s)) < 1e-6 and s >= 1 for s in sides):
+                yield torch.empty([*value.shape[:-2], *map(round, sides)], dtype=value.dtype, device="meta")
+        yield from (resized(value, axis, value.shape[axis] * wanted // have) for axis in (-1, -2) if value.shape[axis] * wanted % have == 0)
+    elif value.dtype.is_floating_point:  # pieces of a length that is padded to whole ones: 96 steps in eight pieces of twelve
+        for axis in (a for a in free if a < value.dim() - 1 and value.shape[a] != have):
+            yield resized(value, axis, max(1, round(value.shape[axis] * wanted / have)))
+
+
+def fewer(value: Tensor, extra: int) -> Iterator[Tensor]:
+    """An argument with so many axes less: of those behind the batch, the first or the last ones."""
+    if value.dim() > extra:
+        yield value.flatten(1, extra)[:, 0]
+    if value.dim() > extra + 1:
+        yield value.flatten(-extra)[..., 0]
+
+
+def written(values: dict[str, Any], sources: list[str], entries: int, sizes: list[Any]) -> Iterator[tuple[str, Any]]:
+    """An axis of another argument than the `sources`, whose size is written where as many `entries` as there are do not fill it."""
+    whole = math.prod(sizes) if all(type(n) is int and n > 0 for n in sizes) else 0
+    for size in [n for n in dict.fromkeys(sizes) if whole and n * entries % whole == 0 and n * entries != whole * n]:
+        for name, value in values.items():
+            axes = range(1, value.dim()) if isinstance(value, Tensor) and name not in sources else ()
+            yield from ((name, resized(value, axis, size * entries // whole)) for axis in axes if value.shape[axis] == size)
+
+
+def beside(value: Tensor, excess: int) -> Iterator[Tensor]:
+    """An argument with fewer channels, of which patches of some size hold so many numbers less than they do."""
+    if value.dim() > 3 and excess > 0:
+        for patch in (n for n in PATCHES if excess % n == 0):
+            yield from (resized(value, axis, value.shape[axis] - excess // patch) for axis in (1, -3) if value.shape[axis] > excess // patch)
 
 
 def equal(values: dict[str, Any], test: ast.expr, names: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -97,4 +144,4 @@ def summed(equation: Any, operands: list[Tensor]) -> Iterator[tuple[Tensor, int,
         yield from ((one, have, wanted) for one, have in places for _, wanted in places if have != wanted)
 
 
-__all__ = ["LONGEST", "divisible", "equal", "evaluated", "likely", "named", "resized", "summed"]
+__all__ = ["LONGEST", "beside", "divisible", "equal", "evaluated", "fewer", "lengthened", "likely", "named", "resized", "summed", "written"]

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from screen.capture.inputs.context import BATCH, Lookup
-from screen.capture.inputs.lengths import LONGEST, divisible, equal, evaluated, resized, summed
+from screen.capture.inputs.lengths import LONGEST, beside, divisible, equal, evaluated, fewer, lengthened, resized, summed, written
 from screen.capture.inputs.missing import condition, frames, statement
 from screen.capture.inputs.trial import Outcome, outcome
 from screen.capture.trace.source_lines import HERE, TORCH
@@ -30,9 +30,9 @@ from screen.capture.trace.source_lines import HERE, TORCH
 Values = dict[str, Any]
 Far = tuple[tuple[int, ...], bool, Values]
 """Where a choice failed, whether all that it asks for was there, and the choice."""
-TRIALS, ALL, TRACED = 60, 480, 20
-"""Trials from one start, and from all; a failing one costs what the forward costs up to there, and one that had to be traced counts for more, unless
-it came further than all before."""
+TRIALS, ALL, TRACED = 60, 960, 20
+"""Trials from one start that come no further, and from all; a failing one costs what the forward costs up to there, and one that had to be traced
+counts for more, unless it came further than all before."""
 FRAMES = 32
 """Half frames of a sound that is cut into frames."""
 FOLLOWED = 8
@@ -86,7 +86,7 @@ class Failed:
                 self.put(part, origins)
 
 
-class _Watch(TorchFunctionMode):
+class Watch(TorchFunctionMode):
     """Follows arguments through the calls of a forward."""
 
     def __init__(self, found: Failed) -> None:
@@ -125,7 +125,7 @@ def mend(
     spent = 0
     seen: set[Any] = set()
     for start in starts:
-        found, cost, furthest = _from(start, twin, look, fixed, more, seen, min(TRIALS, ALL - spent))
+        found, cost, furthest = _from(start, twin, look, fixed, more, seen, ALL - spent)
         spent += cost
         if found is not None:
             return found, spent
@@ -140,7 +140,7 @@ def _from(
     """The search from one start. `seen`: choices that were tried."""
     waiting: list[tuple[tuple[int, ...], int, int, Iterator[Values]]] = []
     order = itertools.count()
-    spent = 0
+    spent = since = 0
     furthest: Far = (), False, {}
     for number in itertools.count():
         if number == 0:
@@ -154,21 +154,21 @@ def _from(
             if key in seen or any(v.numel() > (LARGEST if v.dtype.is_floating_point else LONGEST) for v in _tensors(choice.values())):
                 continue
             seen.add(key)
-            if spent >= budget:
+            if spent >= min(budget, since + TRIALS):
                 return None, spent, furthest
             spent += 1
             found = Failed(choice)
-            with _Watch(found):
+            with Watch(found):
                 result = outcome(twin, (), choice, tracing=False)
             if result.error is None:
                 found = Failed(choice)
-                with _Watch(found):
+                with Watch(found):
                     result = outcome(twin, (), choice)
                 if result.error is None:
                     return choice, spent, furthest
                 result = replace(result, error=result.raised)
             further = (result.reached, not result.missing) > furthest[:2]
-            spent += TRACED if result.traced and not further else 0
+            spent, since = spent + (TRACED if result.traced and not further else 0), spent if further else since
             if result.error is not None:
                 furthest = (result.reached, not result.missing, choice) if further else furthest
                 found.settle(result.error)
@@ -252,7 +252,7 @@ def _by_call(found: Failed, values: Values, look: Lookup) -> Iterator[tuple[str,
     elif found.name == "multi_head_attention_forward" and len(found.args) > 3:
         mask = found.kwargs.get("key_padding_mask")
         if isinstance(mask, Tensor) and mask.dim() and "padded" in str(found.error):  # so many keys: the second operand's first axis
-            yield from ((n, v) for n in _sources(found, values, mask) for v in _lengthened(values[n], mask.shape[-1], operands[1].shape[0]))
+            yield from ((n, v) for n in _sources(found, values, mask) for v in lengthened(values[n], mask.shape[-1], operands[1].shape[0]))
         yield from _last(found, values, x, int(found.args[3]), look)
     elif found.name in ("matmul", "__matmul__", "addmm", "mm", "spmm", "bmm") and len(operands) > 1:
         a, b = operands[-2:]
@@ -275,18 +275,26 @@ def _by_call(found: Failed, values: Values, look: Lookup) -> Iterator[tuple[str,
         yield from _channels(found, values, x, operands[1], look)
     elif found.name == "einsum":
         for x, have, wanted in summed(found.args[0], operands):
-            yield from ((name, v) for name in _sources(found, values, x) for v in _lengthened(values[name], have, wanted))
+            yield from ((name, v) for name in _sources(found, values, x) for v in lengthened(values[name], have, wanted))
+    elif found.name in ("expand", "repeat", "permute") and (extra := x.dim() - len(_listed(found.args[1:]))) > 0:
+        yield from ((name, v) for name in _sources(found, values, x) for v in fewer(values[name], extra))
     elif found.name == "pad" or "padding (" in str(found.error):
         yield from _padded(found, values, x)
     elif found.name in ("cat", "stack", "concat"):
-        for a, b in itertools.pairwise(operands):
-            yield from _met(found, values, a, b)
+        dim = found.kwargs.get("dim", found.args[1] if len(found.args) > 1 else 0)
+        for a, b in sorted(itertools.pairwise(operands), key=lambda pair: pair[0].dim() == pair[1].dim()):
+            yield from _met(found, values, a, b, a.dim() - dim % a.dim() if found.name != "stack" and type(dim) is int and a.dim() else 0)
     else:
         if (asked := _LONG.search(str(found.error))) is not None:  # `cross`: vectors of three
             yield from _last(found, values, x, int(asked[1]), look)
         yield from _single(values) if found.name == "__setitem__" else ()  # a cache of one sequence
         for a, b in itertools.combinations(operands[:4], 2):
             yield from _met(found, values, a, b)
+
+
+def _listed(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Sizes, which are given one by one or together."""
+    return tuple(args[0]) if args and isinstance(args[0], tuple | list) else args
 
 
 def _sources(found: Failed, values: Values, x: Tensor) -> list[str]:
@@ -303,6 +311,7 @@ def _last(found: Failed, values: Values, x: Tensor, wanted: int, look: Lookup) -
     """The last axis of `x` has to be `wanted`."""
     for name in _sources(found, values, x):
         value = values[name]
+        yield from ((name, v) for v in beside(value, x.shape[-1] - wanted) if len(found.origins(x)) > 1)
         if not value.dtype.is_floating_point:
             yield name, look.floats(*(x.shape[:-1] if x.dim() > 1 else (BATCH,)), wanted)
             yield name, look.floats(*value.shape, wanted)
@@ -331,10 +340,14 @@ def _pieces(found: Failed, values: Values, x: Tensor, look: Lookup) -> Iterator[
     sizes = [n for part in found.args[1:] for n in (part if isinstance(part, tuple | list) else [part])]
     if -1 not in sizes or not all(type(n) is int for n in sizes):
         yield from ((name, whole) for whole in _gridded(sizes, look) for name in _sources(found, values, x) if values[name].dim() == whole.dim())
+        yield from written(values, _sources(found, values, x), x.numel(), sizes)
         return
     wanted = math.prod(sizes[sizes.index(-1) + 1 :])
     for name in _sources(found, values, x):
         value = values[name]
+        share = x.numel() // max(value.numel(), 1)  # features that were made of each number
+        if share > 1 and x.numel() == share * value.numel() and wanted % share == 0 and value.dtype.is_floating_point:
+            yield name, look.floats(BATCH, wanted // share)
         if wanted > 1 and value.dim() and value.shape[-1] != wanted:
             yield name, look.floats(*(value.shape[:-1] if value.dtype.is_floating_point and value.dim() > 1 else value.shape), wanted)
 
@@ -389,8 +402,9 @@ def _maps(axes: int, channels: int, look: Lookup) -> Iterator[Tensor]:
         yield from (look.floats(BATCH, *[1] * (axes - 4), channels, side, side) for side in SIDES)
 
 
-def _met(found: Failed, values: Values, a: Tensor, b: Tensor) -> Iterator[tuple[str, Any]]:
-    """Two tensors whose axes do not meet: an argument of one of them is given the length of the other."""
+def _met(found: Failed, values: Values, a: Tensor, b: Tensor, free: int = 0) -> Iterator[tuple[str, Any]]:
+    """Two tensors whose axes do not meet, but for the one that is `free`, from the back: an argument of one of them is given the length of the
+    other."""
     if a.dim() == b.dim() == 3 and a.shape == b.mT.shape:  # a tensor beside its own transpose
         for name in [n for n in _sources(found, values, a) if n in found.origins(b)]:
             yield from ((name, v) for v in _pairs(values[name], a, a.unsqueeze(1)))
@@ -398,14 +412,20 @@ def _met(found: Failed, values: Values, a: Tensor, b: Tensor) -> Iterator[tuple[
     for one, other in ((a, b), (b, a)):
         for back in range(1, min(one.dim(), other.dim()) + 1):
             have, wanted = one.shape[-back], other.shape[-back]
-            if have == wanted or (1 in (have, wanted) and not (inplace and one is a and have == 1)):
+            if have == wanted or back == free or (1 in (have, wanted) and not (inplace and one is a and have == 1)):
                 continue
             for name in _sources(found, values, one):
-                yield from ((name, v) for v in _lengthened(values[name], have, wanted))
+                if back == one.dim() and wanted == BATCH and (few := BATCH * values[name].numel() // have) and values[name].dtype.is_floating_point:
+                    yield name, torch.empty(BATCH, few // BATCH, dtype=values[name].dtype, device="meta")  # too many samples were made of its numbers
+                if back == one.dim() and have == BATCH * wanted and values[name].dim() > 1:  # one for all samples, which it is repeated for
+                    yield name, values[name][:1]
+                yield from ((name, v) for v in lengthened(values[name], have, wanted))
     if a.dim() != b.dim():
         if a.numel() == b.numel():  # the batch was laid along the tokens and did not come back, which fits one sequence alone
             yield from _single(values)
         low, high = (a, b) if a.dim() < b.dim() else (b, a)
+        looked_up = [n for n in _sources(found, values, high) if not values[n].dtype.is_floating_point and values[n].dim() > 1]
+        yield from ((n, values[n][:, 0]) for n in looked_up if low.dim() + 1 == high.dim())  # one row of a table for each sample
         for name in _sources(found, values, low):
             if values[name].shape == low.shape:
                 kind = values[name].dtype if values[name].dtype.is_floating_point else high.dtype
@@ -434,27 +454,6 @@ def _pairs(value: Tensor, low: Tensor, high: Tensor) -> Iterator[Tensor]:
     """Features of pairs, [batch, length, length, width], in the place of those of single tokens."""
     if value.dtype.is_floating_point and value.dim() + 1 == high.dim() == 4 and value.shape[:-1] == low.shape[:-1]:
         yield torch.empty([*value.shape[:2], *value.shape[1:]], dtype=value.dtype, device="meta")
-
-
-def _lengthened(value: Tensor, have: int, wanted: int) -> Iterator[Tensor]:
-    """An argument one length of which becomes another: an axis of that length, a part of a sum, or sides whose squares they are."""
-    free = [axis for axis, size in enumerate(value.shape) if axis or size != BATCH]
-    for axis in free:
-        if value.shape[axis] == have:
-            yield resized(value, axis, wanted)
-    for axis in free:  # of two axes the last one as well: each number of a table becomes a token
-        if (axis < value.dim() - 1 < 3 or value.dim() == 2) and value.shape[axis] < have and value.shape[axis] + wanted - have > 0:
-            yield resized(value, axis, value.shape[axis] + wanted - have)
-    if value.dim() > 3 and value.dtype.is_floating_point:
-        for extra in (0, 1):
-            ratio = math.sqrt(max(wanted - extra, 1) / max(have - extra, 1))
-            sides = [s * ratio for s in value.shape[-2:]]
-            if all(abs(s - round(s)) < 1e-6 and s >= 1 for s in sides):
-                yield torch.empty([*value.shape[:-2], *map(round, sides)], dtype=value.dtype, device="meta")
-        yield from (resized(value, axis, value.shape[axis] * wanted // have) for axis in (-1, -2) if value.shape[axis] * wanted % have == 0)
-    elif value.dtype.is_floating_point:  # pieces of a length that is padded to whole ones: 96 steps in eight pieces of twelve
-        for axis in (a for a in free if a < value.dim() - 1 and value.shape[a] != have):
-            yield resized(value, axis, max(1, round(value.shape[axis] * wanted / have)))
 
 
 # -- what a statement of the user refuses ------------------------------------------------------------------------------------------------
@@ -584,4 +583,4 @@ def _axes(value: Tensor, count: int, look: Lookup) -> Iterator[Tensor]:
         yield from _maps(count, width, look)
 
 
-__all__ = ["Far", "mend"]
+__all__ = ["Failed", "Far", "Watch", "mend"]

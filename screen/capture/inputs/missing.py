@@ -111,6 +111,7 @@ def _statements(file: str) -> tuple[ast.stmt, ...]:
     return tuple(node for node in ast.walk(tree) if isinstance(node, ast.stmt))
 
 
+@functools.lru_cache(maxsize=4096)
 def statement(file: str, line: int) -> ast.stmt | None:
     """The smallest statement that covers a line."""
     covering = [s for s in _statements(file) if s.lineno <= line <= (s.end_lineno or s.lineno)]

@@ -23,6 +23,7 @@ from screen.capture.inputs.containers import dictionaries, keys_of, lists, table
 from screen.capture.inputs.context import BATCH, Lookup, forward_parameters, forward_signature, widths_of
 from screen.capture.inputs.documented import documented
 from screen.capture.inputs.explicit import Inputs
+from screen.capture.inputs.fallbacks import with_streams
 from screen.capture.inputs.grids import images, signals, videos
 from screen.capture.inputs.lengths import likely, named
 from screen.capture.inputs.mend import Far, mend
@@ -55,6 +56,8 @@ LARGE = 3000
 """Modules of a model times values of all optional arguments: a run costs what its modules cost."""
 MORE = 4
 """How often optional arguments may turn out to be needed."""
+_TABLE = re.compile(r"^(<class ')?(typing\.)?(Dict|dict|Mapping)\b|^(typing\.)?Optional\[(typing\.)?(Dict|dict|Mapping)\b")
+"""An annotation of what is handed on by name."""
 _GRID = re.compile(r"list\[tuple\[((?:int, )+int)\]\]", re.IGNORECASE)
 """An annotation of sizes of images."""
 _INTEGERS = re.compile(r"\b(list|sequence)\[int\]", re.IGNORECASE)
@@ -195,10 +198,11 @@ def _mended(model: nn.Module, twin: nn.Module, look: Lookup, search: _Search, *,
 def fuller(model: nn.Module, twin: nn.Module, look: Lookup, given: Inputs) -> Inputs:
     """The inputs, with optional arguments without which a part of the model never runs (a second stream, for cross-attention)."""
     left_out = [name for name, p in list(forward_parameters(model).items())[len(given[0]) :] if p.default is None and name not in given[1]]
+    main = given[0][0] if given[0] else next(iter(given[1].values()), None)
+    given = with_streams(twin, given, left_out, lambda name: seconds(name, model, look, widths_of(model), main))
     idle = _idle(twin, given) if left_out else None
     left_to_try = max(FEW, LARGE // len(list(twin.modules())))
-    main = given[0][0] if given[0] else next(iter(given[1].values()), None)
-    for name in left_out:
+    for name in (n for n in left_out if n not in given[1]):
         if not idle:
             break
         for value in itertools.islice((v for v in seconds(name, model, look, widths_of(model), main) if v is not None), min(FEW, left_to_try)):
@@ -480,6 +484,8 @@ def seconds(name: str, model: nn.Module, look: Lookup, widths: list[int], main: 
     stated = forward_parameters(model).get(name)
     if stated is not None and stated.default is stated.empty and _OPTIONAL.search(str(stated.annotation)):
         yield None
+    if stated is not None and _TABLE.search(str(stated.annotation)):
+        yield {}
     if getattr(forward_parameters(model).get(name), "annotation", None) in (int, "int"):
         yield 0
     if (parameter := forward_parameters(model).get(name)) is not None and is_state(model, parameter):

@@ -15,7 +15,7 @@ from screen.capture.build.launcher import launched
 from screen.capture.build.reads import source_of
 from screen.capture.devices import OnMeta
 from screen.capture.kernels.older import leave_out
-from screen.capture.inputs.missing import handed_on, missing
+from screen.capture.inputs.missing import frames, handed_on, missing, statement
 from screen.capture.trace import flex, ragged
 from screen.capture.trace.eager import eager
 from screen.capture.trace.nested import mapped
@@ -73,12 +73,13 @@ def outcome(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, 
 
 
 def _reached(error: BaseException) -> tuple[int, ...]:
-    """The lines of the failing calls but for those of torch's modules and ours, outer ones first."""
-    found, trail = [], error.__traceback__
-    while trail is not None:
-        if not trail.tb_frame.f_code.co_filename.startswith((TORCH, HERE)):
-            found.append(trail.tb_lineno or 0)
-        trail = trail.tb_next
+    """The lines where the statements of the failing calls begin but for those of torch's modules and ours, outer ones first: what stands on a later
+    line of a statement may be read before what is called on its first one."""
+    found = []
+    for frame, line in frames(error):
+        if not frame.f_code.co_filename.startswith((TORCH, HERE)):
+            said = statement(frame.f_code.co_filename, line)
+            found.append(line if said is None else said.lineno)
     return tuple(found)
 
 

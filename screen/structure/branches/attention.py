@@ -218,7 +218,8 @@ class Attention:
             if flow.key[here] or not inside or not flow.graph.nodes[here].inputs:
                 bare = True
                 continue
-            carried = [i for i in flow.graph.nodes[here].inputs if flow.data[i] is not learned and (learned or self._same_rank(i, here))]
+            inputs = [i for i in flow.graph.nodes[here].inputs if flow.data[i] is not learned]
+            carried = inputs if learned else [i for i in inputs if self._same_rank(i, here)] or inputs  # pairs of features times a matrix each
             made = [i for i in carried if flow.keys[i]]  # beside tables of angles that are arguments
             stack.extend(made or carried)
         return tuple(found[n] for n in sorted(found)), tuple(passed[n] for n in sorted(passed)), bare

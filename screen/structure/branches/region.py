@@ -49,6 +49,9 @@ class Region:
     older: tuple[int, tuple[Edge, ...]] | None = None
     """Position of an add before, and the identity path from the state before that which is added with the branch: x of (x + F(x)) + (x + G(x))."""
 
+    begun: frozenset[int] = frozenset()
+    """What the stream begins as a map of, where its first branch reads that: it counts as another stream."""
+
     @cached_property
     def flow(self) -> Flow:
         """The graph's data flow."""
@@ -124,8 +127,8 @@ class Region:
         return None if node in self.members else (self._border(node) or "other")
 
     def _border(self, node: int) -> str | None:
-        if node in self.states:
-            return "raw"
+        if node in self.states or node in self.begun:
+            return "raw" if node in self.states else "memory"
         if not self.flow.data[node]:
             return "other"
         if node in self.chains.main_nodes and node != self.output:

@@ -151,9 +151,12 @@ class Chains:
 
     def _is_before(self, table: Sequence[Best], new: Edge, old: Edge) -> bool:
         """Of two chains of one length: at a sum of both that one source feeds, the one that has passed fewer norms (a side path begins with one); of
-        two inputs the one that has its adds behind it (the other is given to each block again); else the one that has passed
-        fewer weighted ops."""
+        two inputs the one that has its adds behind it (the other is given to each block again); what comes in, and not a learned table that is
+        repeated for each sample, and perhaps added in each block; else the one that has passed fewer weighted ops."""
         mine, other = table[new.source], table[old.source]
+        comes_in = [self.flow.from_input[b.source] for b in (mine, other)]
+        if new.kind == old.kind == "add" and comes_in[0] != comes_in[1] and (other if comes_in[0] else mine).length == 0:
+            return comes_in[0]
         given = all(self.flow.graph.nodes[b.source].op == "input" for b in (mine, other))
         if new.kind == old.kind == "add" and mine.source != other.source and mine.length != other.length and given:
             return mine.length > other.length
@@ -294,7 +297,7 @@ class Chains:
         outer = [c for c in found if not self.is_within(c, found)] or found[:1]
         chosen: list[Chain] = []
         for chain in found:
-            beside = bool(chosen) and chain.nodes[0] == chosen[0].nodes[0] and len(chain.adds) == len(chosen[0].adds)
+            beside = bool(chosen) and self._is_beside(chain, chosen[0])
             if self.continued(chain, found) or (chain in outer and (not chosen or beside or not self.is_nested(chain, outer))):
                 chosen.append(chain)
             elif len(chain.adds) >= 2 and self._is_network(chain) and not (self._is_carried_over_tokens(chain, outer) or self._is_recurrent(chain)):
@@ -311,6 +314,15 @@ class Chains:
         given = [n.shape for n in nodes if n.op == "input" and n.shape]
         widths = {shape[-1], shape[1]} if len(shape) > 2 else set(shape[-1:])
         return self.flow.graph.loop is None or any(g[-1] in widths or (len(g) > 3 < len(shape) and g[1] == shape[1]) for g in given)
+
+    def _is_beside(self, chain: Chain, other: Chain) -> bool:
+        """Whether two chains from one source are as long, or take turns: between every second sum of the one stand sums of the other that are made of
+        it and that it is made of (towers that read each other). What stands inside of a branch is not made of what that branch is added to."""
+        if chain.nodes[0] != other.nodes[0] or len(chain.adds) == len(other.adds):
+            return chain.nodes[0] == other.nodes[0]
+        depends, own = self.flow.depends, [a for a in other.adds if a not in chain.adds]
+        apart = list(zip(chain.adds, chain.adds[2:], strict=False))
+        return bool(apart) and all(any(depends(a, one) and depends(two, a) for a in own) for one, two in apart)
 
     def _goes_around(self, chain: Chain, others: Sequence[Chain]) -> bool:
         """Whether it is one sum, behind a whole stream, with data that no weight has touched: the mean of the input that is given back."""

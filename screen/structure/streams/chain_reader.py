@@ -202,16 +202,28 @@ class ChainReader:
         return found[0] if all(e.kind in ("same", "scale", "add") for e in between) else None
 
     @cached_property
+    def _mapped(self) -> frozenset[int]:
+        """What the source of the stream is a map of."""
+        source = self.flow.graph.nodes[self.chain.nodes[0]]
+        read = [i for i in source.inputs if self.flow.data[i]] if self.flow.weighted[source.index] else []
+        return frozenset({*read, *(strip(self.flow, i) for i in read)})
+
+    @cached_property
     def _into(self) -> list[Edge]:
         """The edge by which the stream enters each residual add."""
         by_node = {e.node: e for e in self.chain.edges}
         return [by_node[add] for add in self.chain.adds]
 
     def _branch(self, add: int, state: int, output: int) -> Branch:
-        """The branch of an add. One that reads nothing but an op of the branch before (two parallel branches share a map) reads what that reads."""
+        """The branch of an add. One that reads nothing but an op of the branch before (two parallel branches share a map) reads what that reads; the
+        first one, what the stream begins as a map of (a block that changes the width has a map on its skip)."""
         branch = Branch(self.chains, self.chain, self.states - {add}, add, state, output)
         before = max((a for a in self.chain.adds if a < add), default=None)
-        if before is None or {w for e in branch.entries for w in e.ways} != {"earlier"}:
+        if before is None:
+            first = replace(branch, begun=self._mapped)
+            own, mapped = ({w for e in b.entries for w in e.ways} for b in (branch, first))
+            return first if mapped & {"memory", "memory normed"} and not own - {"earlier"} else branch
+        if {w for e in branch.entries for w in e.ways} != {"earlier"}:
             return branch
         source = next(e.source for e in self.chain.edges if e.node == before)
         sooner = Branch(self.chains, self.chain, self.states - {add}, add, source, output)
