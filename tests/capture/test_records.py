@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from screen.capture.build.build import build
+from screen.errors import UsageError
 from screen.graph.target import parse
 from tests.capture.first_try import built, runs, writing
 
@@ -97,6 +98,27 @@ def test_fields_of_records_are_sought(write: Any, source: str) -> None:
 def test_a_field_may_be_stated_alone(write: Any) -> None:
     (b,) = build(parse(write(DATACLASS)), set={}, inputs=("batch.window=3", "batch.ids=int64[11]"), depth=None)
     assert b.kwargs["batch"].window == 3 and b.kwargs["batch"].ids.shape == (11,) and runs(b) == ""
+
+
+MASKED = """
+    from dataclasses import dataclass
+
+    @dataclass
+    class Masked:
+        ids: torch.Tensor
+        mask: torch.Tensor
+
+    class Net(Base):
+        def forward(self, batch: Masked):
+            return self.body(self.embed(batch.ids)) * (~batch.mask)[..., None]
+"""
+
+
+def test_a_field_that_is_stated_leads_the_others(write: Any) -> None:
+    (b,) = build(parse(write(MASKED)), set={}, inputs=("batch.ids=int64[2,9]",), depth=None)
+    assert runs(b) == "" and b.kwargs["batch"].mask.shape == (2, 9)
+    with pytest.raises(UsageError, match=r"a field of `Masked`; there is no `idz`. Did you mean `ids`\?"):
+        build(parse("model.py"), set={}, inputs=("batch.idz=int64[2,9]",), depth=None)
 
 
 def test_a_stack_that_is_counted_is_not_cut_for_trials(tmp_path: Path) -> None:

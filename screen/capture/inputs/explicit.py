@@ -28,7 +28,7 @@ _TENSOR = re.compile(r"(?P<dtype>[a-z]+\d*(?:_e\dm\d\w*)?)\[(?P<shape>\s*(\d+\s*
 _NAMED = re.compile(r"(?P<name>[^\W\d]\w*)(?P<inside>(\.\w+)*)=(?P<value>.*)", re.DOTALL)
 _FORM = (
     "Write `--input 'x=float32[1,16,512]'`: a name of `forward`, a dtype of torch, a shape; with one value for all entries, `'lengths=int64[2]=17'`; "
-    "an entry of a dictionary, `'batch.input_ids=int64[2,16]'`; or a JSON value, `'scale=2.0'`"
+    "an entry of a dictionary, a field of a record, `'batch.input_ids=int64[2,16]'`; or a JSON value, `'scale=2.0'`"
 )
 
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]

@@ -28,6 +28,8 @@ from screen.capture.build.reads import tree_of
 from screen.capture.inputs.context import forward_parameters, forward_signature
 from screen.capture.inputs.explicit import Inputs
 from screen.capture.inputs.states import class_of, is_state
+from screen.errors import UsageError
+from screen.graph.target import did_you_mean
 
 DEPTH = 3
 """Records in records."""
@@ -47,10 +49,14 @@ class Record:
         return tuple(values.values()) if self.cls is tuple else self.cls(**values)
 
     def spread(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Entries that the user states, `batch.ids=…`, by the names under which they are sought."""
+        """Entries that the user states, `batch.ids=…`, by the names under which they are sought. Raises `UsageError` for another."""
         found: dict[str, Any] = {}
         for name, value in given.items():
-            field = self.fields.get(name, name)
+            if name not in self.fields:
+                listed = f"It has {', '.join(f'`{k}`' for k in self.fields)}"
+                required = f"`--input` must name a field of `{self.cls.__name__}`"
+                raise UsageError(required, f"there is no `{name}`", did_you_mean(name, self.fields) or listed)
+            field = self.fields[name]
             found.update(field.spread(value) if isinstance(field, Record) and isinstance(value, dict) else {str(field): value})
         return found
 

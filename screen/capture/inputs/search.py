@@ -258,7 +258,7 @@ class _Search:
     def run(self, model: nn.Module, look: Lookup, wanted: list[inspect.Parameter]) -> Inputs | None:
         """The first inputs that run; None where none do, or where it showed that more arguments are needed."""
         before = len(self.asked)
-        for stage, budget in stages(model, look, wanted, _led(model, self.fixed)):
+        for stage, budget in stages(model, look, wanted, _led(model, self.fixed), _leading(model, self.fixed)):
             spent = 0
             for values in stage:
                 found, cost = self._try(wanted, values)
@@ -358,6 +358,12 @@ def _led(model: nn.Module, fixed: Inputs) -> bool:
     return bool(fixed[0]) or next(iter(forward_parameters(model)), "") in fixed[1]
 
 
+def _leading(model: nn.Module, fixed: Inputs) -> Tensor | None:
+    """The first argument of forward where it is among the fixed ones, and a tensor."""
+    found = fixed[0][0] if fixed[0] else fixed[1].get(next(iter(forward_parameters(model)), ""))
+    return found if isinstance(found, Tensor) else None
+
+
 def _spread(values: tuple[Any, ...], output: Any) -> bool:
     """Did two inputs broadcast against each other where they should not have: a sequence in, and one axis more out?"""
     main, result = (values[0] if values else None), first_tensor(output)
@@ -381,15 +387,17 @@ def required(model: nn.Module, fixed: Inputs) -> list[inspect.Parameter]:
 # -- what to try -----------------------------------------------------------------------------------------------------------------------
 
 
-def stages(model: nn.Module, look: Lookup, wanted: list[inspect.Parameter], led: bool) -> Iterator[tuple[Iterator[tuple[Any, ...]], int]]:
+def stages(
+    model: nn.Module, look: Lookup, wanted: list[inspect.Parameter], led: bool, main: Tensor | None = None
+) -> Iterator[tuple[Iterator[tuple[Any, ...]], int]]:
     """Values for the wanted arguments, likely ones first, in stages with the trials that each may take: the likely kind of main input with the likely
-    values of the others, the other kinds, then all of them with more values. `led`: the main input is among the fixed ones."""
+    values of the others, the other kinds, then all of them with more values. `led`: the main input is among the fixed ones, `main` if a tensor."""
     if not wanted:
         yield iter([()]), 1
         return
     widths = widths_of(model)
     if led:
-        yield itertools.product(*(seconds(p.name, model, look, widths, None) for p in wanted)), BUDGET
+        yield itertools.product(*(seconds(p.name, model, look, widths, main) for p in wanted)), BUDGET
         return
     kinds = _kinds(model, look, widths, wanted[0].name)
     for limit in (NARROW, WIDE) if len(wanted) > 1 else (WIDE,):
