@@ -41,6 +41,17 @@ def test_arguments_are_those_of_a_call_in_the_project(write: Any, tmp_path: Path
     assert b.model.embed.embedding_dim == 16 and not any(name in note for note in b.info.notes)  # type: ignore[union-attr]
 
 
+def test_modules_of_an_installed_library_are_made_as_the_author_makes_them(write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "apart").mkdir()
+    text = "from torch import nn\n\n\nclass Square(nn.Linear):\n    def __init__(self, d):\n        super().__init__(d, d)\n"
+    (tmp_path / "apart" / "library_of_maps.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path / "apart"))
+    said = "from library_of_maps import Square\nfrom model import Net\n\ninner = Square(24)\nnet = Net(inner, n=2)\n"
+    (tmp_path / "README.md").write_text(f"```python\n{said}```\n")
+    (b,) = built(write("class Net(Base):\n    def __init__(self, inner, n):\n        super().__init__(24, n)\n        self.inner = inner\n"))
+    assert type(b.model.inner).__name__ == "Square" and len(b.model.maps) == 2  # type: ignore[arg-type]
+
+
 def test_tests_of_a_project_are_asked_last(write: Any, tmp_path: Path) -> None:
     """Their models are small; the script in a folder farther off is what is trained."""
     path = write(NET)

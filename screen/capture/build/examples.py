@@ -23,6 +23,7 @@ import itertools
 import os
 import re
 import stat
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -125,6 +126,8 @@ def example(
             found = _arguments(call, signature, source, seen or {} if source.path == file else enumerations, loosely)
             asked, known = (signature.parameters, {**_classes_of_project(entry, source), **parts}) if whole else (wanted, parts)
             found |= _parts(call, signature, source, known, [name for name in asked if name not in found])
+            if left := [name for name in wanted if name not in found and _is_made(name, call, signature)]:
+                found |= _parts(call, signature, source, _classes_of_libraries(source), left)
             place = f"{os.path.basename(source.path)}:{source.first + call.lineno}"
             if found and all(name in found for name in wanted):
                 return found, place
@@ -143,6 +146,26 @@ def _classes_of_project(entry: Any, source: _Source) -> dict[str, type[nn.Module
                 held = vars(importlib.import_module(node.module or ""))
                 found |= {a.asname or a.name: held[a.name] for a in node.names if isinstance(held.get(a.name), type)}
     return {name: cls for name, cls in found.items() if issubclass(cls, nn.Module)}
+
+
+def _is_made(name: str, call: ast.Call, signature: inspect.Signature) -> bool:
+    """Is an argument of a call a name or a call of its own?"""
+    given = dict(zip(signature.parameters, call.args, strict=False)) | {k.arg: k.value for k in call.keywords if k.arg}
+    return isinstance(given.get(name), ast.Name | ast.Call)
+
+
+def _classes_of_libraries(source: _Source) -> dict[str, type[nn.Module]]:
+    """The classes of modules by name that a source calls and imports from an installed library."""
+    called = {n.func.id for n in ast.walk(source.tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    found: dict[str, Any] = {}
+    for node in ast.walk(source.tree):
+        root = (node.module or "").partition(".")[0] if isinstance(node, ast.ImportFrom) and not node.level else ""
+        names = {a.asname or a.name: a.name for a in node.names if (a.asname or a.name) in called} if isinstance(node, ast.ImportFrom) else {}
+        if root and names and root not in sys.stdlib_module_names and root != "torch":
+            with contextlib.suppress(Exception):  # it is not installed, or needs what is not there
+                held = vars(importlib.import_module(node.module or ""))  # type: ignore[union-attr]
+                found |= {name: held.get(own) for name, own in names.items()}
+    return {name: cls for name, cls in found.items() if isinstance(cls, type) and issubclass(cls, nn.Module)}
 
 
 def tables(file: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
