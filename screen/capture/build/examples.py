@@ -159,11 +159,12 @@ def _classes_of_libraries(source: _Source) -> dict[str, type[nn.Module]]:
     called = {n.func.id for n in ast.walk(source.tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
     found: dict[str, Any] = {}
     for node in ast.walk(source.tree):
-        root = (node.module or "").partition(".")[0] if isinstance(node, ast.ImportFrom) and not node.level else ""
-        names = {a.asname or a.name: a.name for a in node.names if (a.asname or a.name) in called} if isinstance(node, ast.ImportFrom) else {}
-        if root and names and root not in sys.stdlib_module_names and root != "torch":
+        if not isinstance(node, ast.ImportFrom) or node.level or not node.module:
+            continue
+        names = {a.asname or a.name: a.name for a in node.names if (a.asname or a.name) in called}
+        if names and node.module.partition(".")[0] not in {*sys.stdlib_module_names, "torch"}:
             with contextlib.suppress(Exception):  # it is not installed, or needs what is not there
-                held = vars(importlib.import_module(node.module or ""))  # type: ignore[union-attr]
+                held = vars(importlib.import_module(node.module))
                 found |= {name: held.get(own) for name, own in names.items()}
     return {name: cls for name, cls in found.items() if isinstance(cls, type) and issubclass(cls, nn.Module)}
 
