@@ -65,12 +65,13 @@ class Record:
 def unfolded(model: nn.Module, fixed: Inputs) -> Iterator[tuple[Inputs, Callable[[Inputs], Inputs]]]:
     """For as long as this lasts the forward takes the fields of its records: what is fixed by these names, and what makes records of inputs again."""
     own, records, parameters = type(model), dict[str, Record](), list[inspect.Parameter]()
-    stated = forward_signature(model)
+    written = inspect.isfunction(getattr(own, "forward", None)) and "forward" not in vars(model)  # no scripted one
+    stated = forward_signature(model) if written else []
     names = {p.name for p in stated}
     for parameter in stated[len(fixed[0]) :]:
         given = fixed[1].get(parameter.name, _MISSING)
         open_ = type(given) is dict or (given is _MISSING and parameter.default is _MISSING)
-        known = open_ and parameter.kind is not parameter.POSITIONAL_ONLY and "forward" not in vars(model)
+        known = open_ and parameter.kind is not parameter.POSITIONAL_ONLY
         kind = _record(model, parameter) if known else None
         apart = _taken_apart(model, parameter.name) if known and kind is None and given is _MISSING else None
         if kind is not None:
@@ -144,7 +145,8 @@ def _taken_apart(model: nn.Module, name: str) -> ast.Tuple | None:
     calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and not n.keywords and _is_part(n.func)]
     handed = any([ast.unparse(a) for a in call.args] == [name] for call in calls)
     for module in model.modules() if handed else ():
-        own = next(iter(forward_parameters(module)), "") if type(module).forward is not type(model).forward else ""
+        other = getattr(type(module), "forward", None)
+        own = next(iter(forward_parameters(module)), "") if inspect.isfunction(other) and other is not type(model).forward else ""
         if own and not type(module).__module__.startswith("torch."):
             return _split(tree_of(type(module).forward) or ast.Module([], []), own)
     return None
