@@ -57,9 +57,12 @@ class _Followed(Features):
 
 
 def runs_over(flow: Flow, norm: Norm, value: int, axis: int) -> bool | None:
-    """Whether one statistic of a norm runs over all of an axis (negative) of a value that is made of it; None where that is not known."""
+    """Whether statistics of a norm run over all of an axis (negative) of a value that is made of it, one of them or each over a part (groups of
+    the features of a head); None where that is not known."""
     layout = _Followed(flow, norm).axes_of(value)
-    return None if layout is None or axis < -len(layout.axes) else layout.holds(axis)
+    if layout is None or axis < -len(layout.axes):
+        return None
+    return layout.holds(axis) or [a for a in range(-len(layout.axes), 0) if layout.any(a)] == [axis]
 
 
 __all__ = ["compared_axes", "runs_over"]

@@ -1,0 +1,38 @@
+"""Queries and keys that are normed by groups of the features of a head: each part has a length of its own, so that the whole has one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import screen
+
+WIDTH, HEADS = 48, 3
+
+
+class Block(nn.Module):
+    """Attention whose queries and keys are divided by their lengths, over groups of features or over places."""
+
+    def __init__(self, over: str) -> None:
+        super().__init__()
+        self.norm, self.over = nn.LayerNorm(WIDTH), over
+        self.q, self.k, self.v, self.o = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.norm(x)
+        q, k, v = (one(h).unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in (self.q, self.k, self.v))
+        if self.over == "groups":
+            q, k = (F.normalize(t.unflatten(-1, (4, -1)), dim=-1).flatten(-2) for t in (q, k))
+        else:
+            q, k = (F.normalize(t, dim=-2) for t in (q, k))
+        return x + self.o((torch.softmax(10 * q @ k.mT, -1) @ v).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize(("over", "kind"), [("groups", "l2"), ("places", "none")])
+def test_norms_over_groups_of_features_count_and_those_over_places_do_not(over: str, kind: str) -> None:
+    model = nn.Sequential(nn.Linear(8, WIDTH), *(Block(over) for _ in range(3)))
+    report = screen.check(model, example_inputs=torch.zeros(2, 7, 8))
+    (sub,) = report.streams[0].kinds[0].sublayers
+    assert (sub.q_norm, sub.k_norm) == (kind, kind)
