@@ -65,6 +65,22 @@ class Stack(nn.Module):
         return x
 
 
+class Between(nn.Module):
+    """Two stacks of equal blocks, and what two filters make of the state added between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = Stack(3), Stack(4)
+        for stack in (self.one, self.two):
+            stack.layers[0] = Layer()
+        self.pitch, self.energy = (nn.Conv1d(WIDTH, WIDTH, 3, padding=1) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.one(x)
+        x = x + self.energy(x.mT).mT + self.pitch(x.mT).mT
+        return self.two(x)
+
+
 class Behind(nn.Module):
     """Blocks of one list, then one and the same filter in front of each block of another."""
 
@@ -268,3 +284,8 @@ def test_one_filter_in_front_of_each_block_behind_other_blocks_is_a_part_of_them
     """A filter that is called before each member of a list, behind blocks of another list, was a block of its own (CoaT)."""
     (stream,) = screen.check(Behind(2, 4), example_inputs=torch.zeros(2, TOKENS, WIDTH)).streams
     assert [(k.count, [s.role for s in k.sublayers]) for k in stream.kinds] == [(2, ["attention", "ffn"]), (4, ["conv", "attention", "ffn"])]
+
+
+def test_what_is_added_between_two_stacks_is_a_block_of_its_own() -> None:
+    (stream,) = screen.check(Between(), example_inputs=torch.zeros(2, TOKENS, WIDTH)).streams
+    assert stream.depth == 8 and [(k.count, len(k.sublayers)) for k in stream.kinds] == [(7, 2), (1, 2)]

@@ -66,12 +66,14 @@ def _refine(graph: Graph, members: list[int], adds: Sequence[Placed], signatures
             found.append(Block(tuple(group), None))
         elif _is_rest(graph, call, group, groups, adds, signatures):
             found.append(Block(tuple(group), call))
-        elif (len(groups) == 2 and groups[-1][0] == top) or any(asked(graph, call, group, adds, signatures) for asked in (_repeats, _is_stage)):
+        elif (len(groups) == 2 and groups[-1][0] == top) or _repeats(graph, call, group, adds, signatures):
             found.extend(_refine(graph, group, adds, signatures))
         elif call in stacks:
             inside = _inside(graph, call, group, adds)
             before = tuple(m for m in group if m not in inside)
             found.extend([Block(before, None)] * bool(before) + _refine(graph, inside, adds, signatures))
+        elif _is_stage(graph, call, group, adds, signatures):
+            found.extend(_refine(graph, group, adds, signatures))
         else:
             found.append(Block(tuple(group), call))
     return _in_turns(graph, _joined(graph, found, signatures))
