@@ -224,7 +224,8 @@ class Flow:
     def is_square(self, node: Node) -> bool:
         """A product of a value with itself over its features: a sum of squares."""
         shape = node.shape or ()
-        if self.classes[node.index] != "product" or len(node.inputs) != 2 or shape[-2:] != (1, 1):
+        single = shape[-2:] == (1, 1) or node.op in ("dot", "vecdot")
+        if self.classes[node.index] != "product" or len(node.inputs) != 2 or not single:
             return False
         return self.root(node.inputs[0]) == self.root(node.inputs[1])
 

@@ -1,4 +1,4 @@
-"""Queries and keys that are normed by groups of the features of a head: each part has a length of its own, so that the whole has one."""
+"""Norms in few spellings: of queries and keys by groups of the features of a head, each of which has a length of its own; by a product of features."""
 
 from __future__ import annotations
 
@@ -36,3 +36,25 @@ def test_norms_over_groups_of_features_count_and_those_over_places_do_not(over: 
     report = screen.check(model, example_inputs=torch.zeros(2, 7, 8))
     (sub,) = report.streams[0].kinds[0].sublayers
     assert (sub.q_norm, sub.k_norm) == (kind, kind)
+
+
+def rms(x: Tensor) -> Tensor:
+    """An RMS norm whose sum of squares is a product of the features with themselves."""
+    return x / torch.sqrt(torch.linalg.vecdot(x, x).unsqueeze(-1) / x.shape[-1] + 1e-6)
+
+
+class Feed(nn.Module):
+    """A feed-forward with such a norm before each map."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(2 * WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.down(rms(self.up(rms(x))).relu())
+
+
+def test_a_sum_of_squares_as_a_product_mixes_no_tokens() -> None:
+    model = nn.Sequential(nn.Linear(8, WIDTH), *(Feed() for _ in range(3)))
+    (sub,) = screen.check(model, example_inputs=torch.zeros(2, 7, 8)).streams[0].kinds[0].sublayers
+    assert (sub.role, sub.placement, sub.norm_type) == ("ffn", "pre", "rmsnorm")
