@@ -1,4 +1,4 @@
-"""Norms in few spellings: of queries and keys by groups of the features of a head, each of which has a length of its own; by a product of features."""
+"""Norms of queries and keys by groups of the features of a head, each of which has a length of its own; norms by a product of features."""
 
 from __future__ import annotations
 
