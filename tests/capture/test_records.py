@@ -100,6 +100,23 @@ def test_a_field_may_be_stated_alone(write: Any) -> None:
     assert b.kwargs["batch"].window == 3 and b.kwargs["batch"].ids.shape == (11,) and runs(b) == ""
 
 
+CARRIED = """
+    class Net(Base):
+        def init_hidden(self, size):
+            return torch.zeros(1, size, 24), torch.zeros(1, size, 24), "carried"
+
+        def forward(self, ids, hidden):
+            h, c, how = hidden
+            assert how == "carried"
+            return self.body(self.embed(ids)) + h[0][:, None] + c[0][:, None]
+"""
+
+
+def test_what_a_method_makes_is_not_taken_apart(write: Any) -> None:
+    (b,) = built(write(CARRIED))
+    assert runs(b) == "" and b.kwargs["hidden"][2] == "carried"
+
+
 MASKED = """
     from dataclasses import dataclass
 

@@ -27,7 +27,7 @@ from torch import nn
 from screen.capture.build.reads import tree_of
 from screen.capture.inputs.context import forward_parameters, forward_signature
 from screen.capture.inputs.explicit import Inputs
-from screen.capture.inputs.states import class_of, is_state
+from screen.capture.inputs.states import class_of, is_state, states
 from screen.errors import UsageError
 from screen.graph.target import did_you_mean
 
@@ -76,7 +76,7 @@ def unfolded(model: nn.Module, fixed: Inputs) -> Iterator[tuple[Inputs, Callable
         apart = _taken_apart(model, parameter.name) if known and kind is None and given is _MISSING else None
         if kind is not None:
             records[parameter.name] = _fields(kind, parameter.name, names, parameters)
-        elif apart is not None:
+        elif apart is not None and next(states(model, parameter.name, {}), None) is None:  # no method of the model makes it
             records[parameter.name] = _parts(apart, parameter.name, names, parameters)
         else:
             parameters.append(parameter)
