@@ -135,36 +135,9 @@ class Region:
             return self._elsewhere
         if not self.is_fed(node):
             return self._elsewhere
-        if node == self.output:
-            return None
-        if (self.flow.key[node] and self.flow.depends(self._ungated[0], node)) or self._is_context(node):
+        if self.flow.key[node] and node != self.output and self.flow.depends(self._ungated[0], node):
             return "earlier"
         return None
-
-    def _is_context(self, node: int) -> bool:
-        """Whether a value is made of earlier states alone, for other branches as well, in a branch that reads the last one: it is none of its own."""
-        before, depends = self._before, self.flow.depends
-        if before is None or depends(node, before) or not depends(self.output, before):
-            return False
-        return depends(self._ungated[0], node) or node in self._for_later
-
-    @cached_property
-    def _before(self) -> int | None:
-        """The add in front of this one; None where there is none."""
-        return max((a for a in self.chain.adds if a < self.add), default=None)
-
-    @cached_property
-    def _for_later(self) -> set[int]:
-        """What later branches of the stream are made of, back to its states."""
-        later = {a for a in self.chain.adds if a > self.add}
-        stack = [i for e in self.chain.edges if e.node in later for i in self.chains.others(e)]
-        states, seen = frozenset(self.chain.nodes), set[int]()
-        while stack:
-            node = stack.pop()
-            if node not in seen and node not in states:
-                seen.add(node)
-                stack.extend(self.flow.counting[node])
-        return seen
 
     @cached_property
     def key(self) -> tuple[bool, ...]:

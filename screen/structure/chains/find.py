@@ -24,6 +24,10 @@ from screen.structure.logits import feeds_softmax
 from screen.structure.norms.find import Norms
 
 
+LANES = 8
+"""Parts of the features of a block's input that streams of its own may have (convention)."""
+
+
 def chains_of(flow: Flow, norms: Norms) -> Chains:
     """The streams of a graph. Where there is none, or where the copies of a block have one each, one that some linear op spreads on its way from an
     argument to what is returned."""
@@ -307,13 +311,14 @@ class Chains:
         return tuple(sorted(chosen, key=lambda c: (c.inner, c.adds[0])))
 
     def _is_of_block(self, chain: Chain) -> bool:
-        """Whether a chain of a block target has a width that the block is given, so that the next block can go on with it: sums of gates, which are
-        mixed into the tokens, have another."""
+        """Whether a chain of a block target has a width that the block is given, or a part of it (lanes of a reversible one), so that the next block
+        can go on with it: sums of gates, which are mixed into the tokens, have another."""
         nodes = self.flow.graph.nodes
-        shape = nodes[chain.nodes[-1]].shape or ()
+        shape = nodes[chain.nodes[-1]].shape or (1,)
         given = [n.shape for n in nodes if n.op == "input" and n.shape]
-        widths = {shape[-1], shape[1]} if len(shape) > 2 else set(shape[-1:])
-        return self.flow.graph.loop is None or any(g[-1] in widths or (len(g) > 3 < len(shape) and g[1] == shape[1]) for g in given)
+        parts = any(g[-1] % max(shape[-1], 1) == 0 and g[-1] <= LANES * shape[-1] for g in given)
+        turned = any(len(shape) > 2 and (g[-1] == shape[1] or (len(g) > 3 < len(shape) and g[1] == shape[1])) for g in given)
+        return self.flow.graph.loop is None or parts or turned
 
     def _is_beside(self, chain: Chain, other: Chain) -> bool:
         """Whether two chains from one source are as long, or take turns: between every second sum of the one stand sums of the other that are made of
