@@ -271,7 +271,8 @@ def _note(library: str) -> str:
 
 
 def _cell(text: str) -> str:
-    """A reason, without the folder that builders were written into."""
+    """A reason, without the folder that builders were written into, and the home of whoever measured."""
+    text = text.replace(str(Path.home()), "~")
     return re.sub(rf"{re.escape(tempfile.gettempdir())}/\w+/", "", text).replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")[:300]
 
 
