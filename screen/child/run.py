@@ -317,8 +317,6 @@ def _advice(error: BaseException, request: Request) -> str:
     if nothing_at := none_at(error):
         listed = ", ".join(f"`{n}`" for n in nothing_at)
         return f"There {listed} is None: give it a value, `--set NAME=…`, or add a function `build_model()` to a file"
-    if isinstance(error, SyntaxError):
-        return "It was read as Python {}.{}: what is written for a later one is read where `screen` runs in that".format(*sys.version_info[:2])
     if request.set:
         return "Check the values of `--set`"
     return "Run it by itself first; where something must be set up before, do it in a function `build_model()` of a file of your own"

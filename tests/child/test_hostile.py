@@ -141,7 +141,7 @@ def test_every_way_to_end_is_an_error_with_its_line(host: Host, tmp_path: Path, 
     ("source", "said", "line"),
     [
         ("def f(:", "SyntaxError", 1),
-        ("\n\nx = (", "It was read as Python 3.", 3),
+        ("\n\nx = (", "SyntaxError", 3),
         ("x = '\0'", "null bytes", None),
         ("import no_such_package.part", "Install `no_such_package`", 1),
         ("from torch import no_such_name", "ImportError", 1),
