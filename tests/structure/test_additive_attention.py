@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import screen
+from tests.structure.mixed_blocks import Stack
 
 pytestmark = pytest.mark.by_the_day
 
@@ -48,22 +49,10 @@ class Block(nn.Module):
         return x + self.feed(self.norm(x))
 
 
-class Stack(nn.Module):
-    def __init__(self, how: str) -> None:
-        super().__init__()
-        self.patch, self.blocks = nn.Linear(8, WIDTH), nn.ModuleList([Block(how) for _ in range(3)])
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.patch(x)
-        for block in self.blocks:
-            x = block(x)
-        return x
-
-
 @pytest.mark.parametrize(
     ("how", "role"), [("softmax", "linear_attention"), ("size", "linear_attention"), ("sum", "linear_attention"), ("mean", "gated_ffn")]
 )
 def test_tokens_that_are_summed_by_weights_are_attention(how: str, role: str) -> None:
     """Weights that are brought to one size over all tokens, by no softmax, made a gated feed-forward of it (SwiftFormer)."""
-    (stream,) = screen.check(Stack(how), example_inputs=torch.zeros(2, 11, 8)).streams
+    (stream,) = screen.check(Stack(nn.Linear(8, WIDTH), [Block(how) for _ in range(3)]), example_inputs=torch.zeros(2, 11, 8)).streams
     assert [f"{s.role}:{s.placement}" for s in stream.kinds[0].sublayers] == [f"{role}:none", "ffn:pre"]

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 import screen
+from tests.structure.mixed_blocks import Mixed
 
 pytestmark = pytest.mark.by_the_day
 
@@ -35,21 +36,10 @@ class Reduced(nn.Module):
         return self.out(torch.softmax(q @ k.mT * WIDTH**-0.5, -1) @ v)
 
 
-class Block(nn.Module):
-    def __init__(self, how: str) -> None:
-        super().__init__()
-        self.mix, self.first, self.second = Reduced(how), nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.feed = nn.Sequential(nn.Linear(WIDTH, 2 * WIDTH), nn.GELU(), nn.Linear(2 * WIDTH, WIDTH))
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = x + self.mix(self.first(x))
-        return x + self.feed(self.second(x))
-
-
 class Stack(nn.Module):
     def __init__(self, how: str) -> None:
         super().__init__()
-        self.patch, self.blocks = nn.Conv2d(3, WIDTH, 2, stride=2), nn.ModuleList([Block(how) for _ in range(3)])
+        self.patch, self.blocks = nn.Conv2d(3, WIDTH, 2, stride=2), nn.ModuleList([Mixed(Reduced(how), WIDTH) for _ in range(3)])
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.patch(x).flatten(2).mT

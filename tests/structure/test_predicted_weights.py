@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import screen
+from tests.structure.mixed_blocks import Mixed, Stack
 
 pytestmark = pytest.mark.by_the_day
 
@@ -34,31 +35,9 @@ class Predicted(nn.Module):
         return self.o((near @ weights[..., None]).squeeze(-1))
 
 
-class Block(nn.Module):
-    def __init__(self, how: str) -> None:
-        super().__init__()
-        self.mix, self.first, self.second = Predicted(how), nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.feed = nn.Sequential(nn.Linear(WIDTH, 2 * WIDTH), nn.GELU(), nn.Linear(2 * WIDTH, WIDTH))
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = x + self.mix(self.first(x))
-        return x + self.feed(self.second(x))
-
-
-class Stack(nn.Module):
-    def __init__(self, how: str) -> None:
-        super().__init__()
-        self.patch, self.blocks = nn.Linear(8, WIDTH), nn.ModuleList([Block(how) for _ in range(3)])
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.patch(x)
-        for block in self.blocks:
-            x = block(x)
-        return x
-
-
 @pytest.mark.parametrize(("how", "role"), [("all", "attention"), ("near", "attention"), ("twice", "linear_attention")])
 def test_values_that_a_softmax_of_a_map_weighs_are_attention(how: str, role: str) -> None:
     """Weights that a map predicts (outlook attention, a dense synthesizer) were linear attention, though a softmax stands there."""
-    (stream,) = screen.check(Stack(how), example_inputs=torch.zeros(2, TOKENS, 8)).streams
+    model = Stack(nn.Linear(8, WIDTH), [Mixed(Predicted(how), WIDTH) for _ in range(3)])
+    (stream,) = screen.check(model, example_inputs=torch.zeros(2, TOKENS, 8)).streams
     assert [f"{s.role}:{s.placement}" for s in stream.kinds[0].sublayers] == [f"{role}:pre", "ffn:pre"]

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import screen
+from tests.structure.mixed_blocks import Stack
 
 pytestmark = pytest.mark.by_the_day
 
@@ -27,18 +28,6 @@ class Block(nn.Module):
         return x + self.gamma * self.norm(self.down(torch.relu(self.up(x))))
 
 
-class Stack(nn.Module):
-    def __init__(self, norm: Callable[[], nn.Module]) -> None:
-        super().__init__()
-        self.patch, self.blocks = nn.Conv2d(3, WIDTH, 2, stride=2), nn.ModuleList([Block(norm()) for _ in range(3)])
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.patch(x)
-        for block in self.blocks:
-            x = block(x)
-        return x
-
-
 @pytest.mark.parametrize(
     ("norm", "said"),
     [
@@ -52,6 +41,7 @@ class Stack(nn.Module):
 )
 def test_a_factor_behind_a_norm_with_a_gain_is_a_scale(norm: Callable[[], nn.Module], said: str) -> None:
     """A layer scale behind a batch or a group norm was told as its gain."""
-    (stream,) = screen.check(Stack(norm).eval(), example_inputs=torch.zeros(2, 3, 16, 16)).streams
+    model = Stack(nn.Conv2d(3, WIDTH, 2, stride=2), [Block(norm()) for _ in range(3)])
+    (stream,) = screen.check(model.eval(), example_inputs=torch.zeros(2, 3, 16, 16)).streams
     (sub,) = stream.kinds[0].sublayers
     assert (sub.placement, sub.residual.branch_kind) == ("output_only", said)
