@@ -24,7 +24,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -139,13 +139,7 @@ def example(
 def _classes_of_project(entry: Any, source: _Source) -> dict[str, type[nn.Module]]:
     """The classes of modules by name that a file imports from the package that an entry is of."""
     package = str(getattr(entry, "__module__", "")).partition(".")[0]
-    found: dict[str, type[nn.Module]] = {}
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.ImportFrom) and not node.level and package and (node.module or "").partition(".")[0] == package:
-            with contextlib.suppress(Exception):  # its package is loaded already; a file of it that does not run says nothing
-                held = vars(importlib.import_module(node.module or ""))
-                found |= {a.asname or a.name: held[a.name] for a in node.names if isinstance(held.get(a.name), type)}
-    return {name: cls for name, cls in found.items() if issubclass(cls, nn.Module)}
+    return _imported_classes(source, lambda root, _: bool(package) and root == package)
 
 
 def _is_made(name: str, call: ast.Call, signature: inspect.Signature) -> bool:
@@ -157,15 +151,20 @@ def _is_made(name: str, call: ast.Call, signature: inspect.Signature) -> bool:
 def _classes_of_libraries(source: _Source) -> dict[str, type[nn.Module]]:
     """The classes of modules by name that a source calls and imports from an installed library."""
     called = {n.func.id for n in ast.walk(source.tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    return _imported_classes(source, lambda root, name: name in called and root not in {*sys.stdlib_module_names, "torch"})
+
+
+def _imported_classes(source: _Source, is_meant: Callable[[str, str], bool]) -> dict[str, type[nn.Module]]:
+    """The classes of modules by name that a source imports; `is_meant`: of such a package, and by such a name."""
     found: dict[str, Any] = {}
     for node in ast.walk(source.tree):
         if not isinstance(node, ast.ImportFrom) or node.level or not node.module:
             continue
-        names = {a.asname or a.name: a.name for a in node.names if (a.asname or a.name) in called}
-        if names and node.module.partition(".")[0] not in {*sys.stdlib_module_names, "torch"}:
-            with contextlib.suppress(Exception):  # it is not installed, or needs what is not there
-                held = vars(importlib.import_module(node.module))
-                found |= {name: held.get(own) for name, own in names.items()}
+        root = node.module.partition(".")[0]
+        names = {a.asname or a.name: a.name for a in node.names if is_meant(root, a.asname or a.name)}
+        with contextlib.suppress(Exception):  # it is not installed, needs what is not there, or does not run: it says nothing
+            held = vars(importlib.import_module(node.module)) if names else {}
+            found |= {name: held.get(own) for name, own in names.items()}
     return {name: cls for name, cls in found.items() if isinstance(cls, type) and issubclass(cls, nn.Module)}
 
 
