@@ -57,6 +57,23 @@ class ForDepth(Series):
         return x + DEPTH**-0.5 * self.branch(x, n)
 
 
+class Shared(Series):
+    """Features by their own shares of 24, which sum to 1: as small as a 24th."""
+
+    times = 1.0
+
+    def branch(self, x: Tensor, n: int) -> Tensor:
+        out = super().branch(x, n)
+        return self.times * out * out.softmax(-1)
+
+
+class SharedAtFullSize(Shared):
+    """A norm behind the shares gives what they leave a size of its own."""
+
+    def branch(self, x: Tensor, n: int) -> Tensor:
+        return F.layer_norm(super().branch(x, n), (WIDTH,), eps=1e-12)
+
+
 class Raw(Series):
     def branch(self, x: Tensor, n: int) -> Tensor:
         out: Tensor = self.downs[n](F.gelu(self.ups[n](x)))
@@ -89,7 +106,10 @@ def law(target: object, inputs: Tensor, **given: int) -> str | None:
 
 @pytest.mark.parametrize(
     ("model", "told"),
-    [(Series, "power"), (Small, None), (Silent, None), (ForDepth, None), (Raw, None), (Twice, "exponential"), (Slowly, None), (Half, None)],
+    [
+        (Series, "power"), (Small, None), (Silent, None), (ForDepth, None), (Shared, None),
+        (SharedAtFullSize, "power"), (Raw, None), (Twice, "exponential"), (Slowly, None), (Half, None),
+    ],
 )
 def test_a_first_state_of_no_known_size(model: type[Series], told: str | None) -> None:
     found = law(model(), torch.randn(2, 40))

@@ -16,6 +16,7 @@ from screen.facts.record import Facts
 from screen.facts.weight_gains import start_product
 from screen.structure.initial.laws import deviation, deviations, fans
 from screen.structure.initial.zeros import Zeros
+from screen.structure.softmaxes import softmaxes_of, uses_of
 from screen.structure.types import Stream, Sublayer, Unknown
 
 FEWEST = 8
@@ -111,7 +112,20 @@ def _is_independent(facts: Facts, sublayer: Sublayer) -> bool:
         return False
     times = {"none": 1.0, "constant": abs(scale.value or 0.0), "data": 1.0}.get(scale.kind, 0.0)
     product = 1.0 if "B" in sublayer.positions and not Zeros(facts.graph).at_start(sublayer.output) else start_product(facts, sublayer)
-    return isinstance(product, float) and math.sqrt(product) * times >= FELT
+    return isinstance(product, float) and math.sqrt(product) * times * _share(facts, sublayer) >= FELT
+
+
+def _share(facts: Facts, sublayer: Sublayer) -> float:
+    """What softmaxes leave of entries that they weigh one by one and do not add up: shares of n sum to 1. A norm behind them gives its own size."""
+    analysis, found = facts.analysis(sublayer), 1.0
+    if isinstance(analysis, Unknown) or not facts.readers or "B" in sublayer.positions:
+        return found
+    flow = facts.readers[0].flow
+    gates = [s.node for s in analysis.bounds.softmaxes if s.role not in ("attention", "pooling")]
+    for softmax in softmaxes_of(flow, gates):
+        if any(use.value is not None and not use.sums for use in uses_of(flow, softmax.node)):
+            found /= (flow.graph.nodes[softmax.node].shape or (1,))[softmax.axis]
+    return found
 
 
 def _by_settled(facts: Facts, stream: Stream, found: Recursion, far: Far, law: str | Unknown) -> str | Unknown:
