@@ -117,6 +117,18 @@ class ThinOfNorm(Thin):
         return self.norm(x)  # type: ignore[no-any-return]
 
 
+class ThinGate(Thin):
+    """Each feature times 1 and a little of either sign, by a map that starts at zero: one draw again and again would make some features grow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = nn.Linear(WIDTH, WIDTH, bias=False)
+        nn.init.zeros_(self.gate.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.map(self.norm(x)) + 0.05 * self.gate(self.norm(x)).tanh() * x  # type: ignore[no-any-return]
+
+
 class ThinOfBefore(Thin):
     """Reads the tokens before alone: a power of the depth, of any weights."""
 
@@ -140,7 +152,7 @@ def test_a_power_of_the_depth_is_no_exponential(block: type[Block], law: str | N
     assert growth(block(), example_inputs=torch.randn(2, 8, WIDTH), depth=24) == law
 
 
-@pytest.mark.parametrize(("block", "law"), [(Thin, "exponential"), (ThinOfNorm, "linear"), (ThinOfBefore, None)])
+@pytest.mark.parametrize(("block", "law"), [(Thin, "exponential"), (ThinOfNorm, "linear"), (ThinOfBefore, None), (ThinGate, None)])
 def test_a_branch_that_starts_at_zero_is_woken(block: type[Thin], law: str | None) -> None:
     """Told to be linear, as its start is; weights that have been trained make it grow."""
     assert growth(block(), example_inputs=torch.randn(2, 8, WIDTH), depth=24) == law

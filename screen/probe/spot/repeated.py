@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import Tensor
@@ -18,9 +18,12 @@ least and at most."""
 Sizes = tuple[float | None, ...]
 
 
-def repeated(tape: Tape, part: tuple[int, ...], states: Mapping[int, Any], leaves: Env, seconds: float) -> tuple[Sizes, ...]:
+def repeated(
+    tape: Tape, part: tuple[int, ...], states: Mapping[int, Any], leaves: Env, seconds: float, drawn: Callable[[int], Env] | None = None
+) -> tuple[Sizes, ...]:
     """Sizes of the states of some blocks, from each of `FAR`; nothing where that takes more than `seconds` of counted work, or they do not run so.
-    `part`: the state that enters them, and those behind each; `states`: their values as the program makes them."""
+    `part`: the state that enters them, and those behind each; `states`: their values as the program makes them; `drawn`: other leaves, of the n-th
+    time that they are run."""
     if not part:
         return ()
     begin, *behind = part
@@ -32,19 +35,20 @@ def repeated(tape: Tape, part: tuple[int, ...], states: Mapping[int, Any], leave
         return ()
     once, again = tape.parted(tape.steps(behind[-1:], [begin])[0], [begin])
     try:
-        still = tape.run(once, leaves)
+        same = tape.run(once, leaves) if drawn is None else {}
+        still = (lambda time: tape.run(once, {**leaves, **drawn(time)})) if drawn is not None else (lambda _: same)
         return tuple(_sizes(tape, like * (far / size), part, again, still, blocks) for far, blocks in zip(FAR, (long, short), strict=True))
     except Exception:
         return ()
 
 
-def _sizes(tape: Tape, state: Tensor, part: tuple[int, ...], calls: list[int], still: Env, blocks: int) -> Sizes:
+def _sizes(tape: Tape, state: Tensor, part: tuple[int, ...], calls: list[int], still: Callable[[int], Env], blocks: int) -> Sizes:
     """Sizes of a first state and of those behind so many blocks at least, as long as they are finite. Each repetition begins with copies of what it
     reads: a call in place may write to it."""
     begin, *behind = part
     sizes = [float(state.square().mean().sqrt())]
     while len(sizes) <= blocks and math.isfinite(sizes[-1]):
-        env = tape.copies({**still, begin: state})
+        env = tape.copies({**still(len(sizes) // len(behind)), begin: state})
         for index in calls:
             env[index] = tape.call(index, env)
             if index in behind:

@@ -6,6 +6,7 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -273,14 +274,14 @@ class Run:
         chosen = {i: v for i, v in leaves.items() if self.names.get(i) in free and isinstance(v, Tensor)}
         return {**leaves, **{i: v * HEAVY if bool(v.any()) else torch.full_like(v, HEAVY) for i, v in chosen.items()}}
 
-    def _awake(self, leaves: Env, stream: SpotStream) -> Env:
-        """The leaves with draws in the place of free weights that are zero: of a matrix by its fan-in, of others 1. Nothing where there are none."""
-        free, draws = {n for b in stream.branches for n in b.free}, torch.Generator().manual_seed(0)
+    def _awake(self, leaves: Env, stream: SpotStream, seed: int = 0) -> Env:
+        """Draws in the place of free weights that are zero: of a matrix by its fan-in, of others 1."""
+        free, draws = {n for b in stream.branches for n in b.free}, torch.Generator().manual_seed(seed)
         drawn = {}
         for i, v in leaves.items():
             if self.names.get(i) in free and isinstance(v, Tensor) and not bool(v.any()):
                 drawn[i] = torch.randn(v.shape, generator=draws, dtype=v.dtype) * v.shape[-1] ** -0.5 if v.dim() > 1 else torch.ones_like(v)
-        return {**leaves, **drawn} if drawn else {}
+        return drawn
 
     def _filled(self, leaves: Env, free: set[str], number: float) -> Env:
         """The leaves with one number in all entries of the free vectors."""
@@ -395,7 +396,7 @@ class Run:
             is_linear=None if linear is None else gain is not None,
             lasts=lasting,
             repeated=repeated(self.tape, stream.part, known, leaves, seconds),
-            awake=repeated(self.tape, stream.part if awake else (), known, awake, seconds),
+            awake=repeated(self.tape, stream.part if awake else (), known, leaves, seconds, partial(self._awake, leaves, stream)),
             period=max(len(stream.part) - 1, 1),
             repeats=self.plan.loop and lasting is not None and self._repeats(stream),
             branches=tuple(self._branch(stream, place, runs) for place in range(len(stream.branches))),
