@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import linecache
 import re
 import sys
 import tokenize
@@ -46,9 +47,33 @@ def tree_of(entry: Any) -> ast.AST | None:
 def source_of(entry: Any) -> str | None:
     """The text of a class, a function or a module; None where it cannot be had: the lines that code says it stands on are what somebody made them."""
     try:
-        return inspect.getsource(entry)
+        return (_of_class(entry) if inspect.isclass(entry) else None) or inspect.getsource(entry)
     except (OSError, TypeError, SyntaxError, IndexError, ValueError, tokenize.TokenError):
         return None
+
+
+def _of_class(cls: type[Any]) -> str | None:
+    """What `inspect` gives, which parses the whole file for each class."""
+    file = inspect.getsourcefile(cls) or ""
+    lines = linecache.getlines(file, vars(sys.modules[cls.__module__]) if cls.__module__ in sys.modules else None)
+    first, last = _classes_of("".join(lines)).get(cls.__qualname__, (0, 0))
+    return "".join(lines[first - 1 : last]) if first else None
+
+
+@functools.lru_cache(maxsize=32)
+def _classes_of(text: str) -> dict[str, tuple[int, int]]:
+    """First line, with decorators, and last one of each class of a file by its qualified name: the first of several of one name."""
+    found: dict[str, tuple[int, int]] = {}
+    stack: list[tuple[ast.AST, str]] = [(ast.parse(text), "")]
+    while stack:
+        node, prefix = stack.pop()
+        if isinstance(node, ast.ClassDef):
+            found[prefix + node.name] = (min(d.lineno for d in (*node.decorator_list, node)), node.end_lineno or node.lineno)
+            prefix += f"{node.name}."
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            prefix += f"{node.name}.<locals>."
+        stack.extend((child, prefix) for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case))
+    return found
 
 
 def reads(entry: Any, name: str) -> dict[str, bool]:
