@@ -218,3 +218,37 @@ def test_modes_are_read_as_before_once_a_model_was_watched() -> None:
         assert not model.eval().training
     assert "training" not in vars(nn.Module) and model.train().training
     assert len(reads.lines) == 2
+
+
+class Asks(nn.Module):
+    """Its forward asks in one line."""
+
+    p, depth, flag = 0.0, 2, False
+
+    def __init__(self, asked: Callable[[Asks], bool]) -> None:
+        super().__init__()
+        self.asked = asked
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if self.asked(self) else x
+
+
+@pytest.mark.parametrize(
+    ("asked", "decides"),
+    [
+        (lambda self: self.training and self.p > 0, False),
+        (lambda self: self.training and self.flag, False),
+        (lambda self: not self.training or self.p == 0.0, False),
+        (lambda self: self.training and self.depth > 1 and self.p != 0, False),
+        (lambda self: self.training and self.depth > 0, True),
+        (lambda self: not self.training or self.flag, True),
+        (lambda self: self.training and self.of_nothing > 0, True),
+        (lambda self: self.training and torch.tensor(0) > 0, True),
+        (lambda self: self.training, True),
+    ],
+)
+def test_a_line_that_asks_for_more_decides_nothing_where_the_rest_does(asked: Callable[[Asks], bool], decides: bool) -> None:
+    model = Asks(asked).eval()
+    with watched() as reads:
+        model(torch.ones(2))
+    assert bool(reads.lines) == decides

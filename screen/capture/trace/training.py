@@ -2,8 +2,9 @@
 
 Models are traced in evaluation: dropout draws nothing there, and the program is the one that random masks stand around. But `if self.training:` may
 choose another program, and that one is trained. While a model runs, each line of the user's code that reads `training` is noted where the answer may
-decide something: not one that only hands it to a dropout of torch, nor `p if self.training else 0.0` with p = 0. And each line can be answered by
-itself: yes where training is another program, no where it only draws (`screen.child.training` finds out which).
+decide something: not one that only hands it to a dropout of torch, nor `p if self.training else 0.0` with p = 0, nor `self.training and
+p > 0`. And each line can be answered by itself: yes where training is another program, no where it only draws (`screen.child.training` finds out
+which).
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from __future__ import annotations
 import ast
 import contextlib
 import inspect
+import operator
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any
@@ -103,6 +105,9 @@ class _Use:
     """The function that it is handed to."""
     choice: tuple[ast.expr, ast.expr] | None = None
     """The two values that it chooses from."""
+    beside: tuple[ast.expr, ...] = ()
+    """What else an `and` asks for, or an `or` (then `settled` is what makes the answer nothing)."""
+    settled: bool = False
 
     def is_harmless(self, frame: FrameType) -> bool:
         """Whether the answer decides nothing but whether a dropout draws."""
@@ -113,6 +118,10 @@ class _Use:
             if self.choice is not None:
                 one, other = (_value(end, names) for end in self.choice)
                 return type(one) in (int, float, bool) and type(other) in (int, float, bool) and one == other
+            for other in self.beside:
+                with contextlib.suppress(Exception):
+                    if _is_true(other, names) is self.settled:
+                        return True
         except Exception:  # an attribute that the user's code answers, names that are not there
             return False
         return False
@@ -142,6 +151,8 @@ def _use_of(code: CodeType, instruction: int) -> _Use:
             return _Use(called=above.func)
         elif isinstance(above, ast.IfExp) and found is above.test:
             return _Use(choice=(above.body, above.orelse))
+        elif isinstance(above, ast.BoolOp):
+            return _Use(beside=tuple(v for v in above.values if v is not found), settled=isinstance(above.op, ast.Or))
         else:
             break
     return _Use()
@@ -156,6 +167,23 @@ def _value(expression: ast.expr, names: Mapping[str, Any]) -> Any:
     if isinstance(expression, ast.Attribute):
         return getattr(_value(expression.value, names), expression.attr)
     raise ValueError("not looked at")
+
+
+def _is_true(expression: ast.expr, names: Mapping[str, Any]) -> bool | None:
+    """Whether a comparison of plain numbers holds, or a flag is set; None where it is anything else. Raises where a name is not there."""
+    if isinstance(expression, ast.Compare) and len(expression.ops) == 1:
+        one, other = _value(expression.left, names), _value(expression.comparators[0], names)
+        compare = _COMPARISONS.get(type(expression.ops[0]))
+        return compare(one, other) if compare is not None and {type(one), type(other)} <= _PLAIN else None
+    found = _value(expression, names)
+    return found if type(found) is bool else None
+
+
+_PLAIN = {int, float, bool, str, type(None)}
+_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
+    ast.Is: operator.is_, ast.IsNot: operator.is_not,
+}  # fmt: skip
 
 
 __all__ = ["Line", "Reads", "is_trained", "told", "watched"]
