@@ -68,7 +68,7 @@ def _classes_of(text: str) -> dict[str, tuple[int, int]]:
     while stack:
         node, prefix = stack.pop()
         if isinstance(node, ast.ClassDef):
-            found[prefix + node.name] = (min(d.lineno for d in (*node.decorator_list, node)), node.end_lineno or node.lineno)
+            found[prefix + node.name] = (min([node.lineno, *(d.lineno for d in node.decorator_list)]), node.end_lineno or node.lineno)
             prefix += f"{node.name}."
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             prefix += f"{node.name}.<locals>."
