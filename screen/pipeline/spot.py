@@ -327,7 +327,7 @@ def _of_growth(facts: Facts, claim: Claim, found: FoundStream, deeper: str | Non
             return replace(claim, reason=why.reason, node=place_of(facts.graph, why.nodes[0]), nodes=why.nodes)
         if claim.weights == "fixed" and two_depths.multiplies(found.repeated, found.period):
             return replace(claim, status="measured", value="exponential", measured=Measured(FROM_LARGE_STATES, None))
-        if claim.weights == "fixed" and two_depths.multiplies(found.awake, found.period):
+        if claim.weights == "fixed" and two_depths.multiplies(found.awake, found.period, two_depths.DRAWN):
             return replace(claim, status="measured", value="exponential", measured=Measured(AWAKE, None))
         grows = _has_growing(facts, stream)  # where such a branch adds little at the start, or nothing, the stream does not show it there
         carried_law = _carried_law(stream, found)

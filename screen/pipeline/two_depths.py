@@ -42,6 +42,9 @@ FELT, SAME, STEADY = 1e-4, 0.02, 0.85
 """Growth of a much larger state, in logarithms per block, from which on it is one; how far two of them may differ that are of
 two sizes (what has a size of its own gives a thousandth at the second); and the least part of what the middle third adds that the last one adds (a
 power of the depth: 0.585, an exponential of its root: 0.767)."""
+DRAWN = 0.01
+"""The same where each block has weights that were drawn for it: over some hundreds a product of random matrices gains up to a thousandth of itself in
+each block without a law (gates of 1 ± 0.05)."""
 OUTRIGHT, KEPT = 10.0, 0.5
 """What the last third adds, in logarithms, from which on no power of the depth does (it would be of degree 25), where it is so much of what the
 middle one adds, at least: what a block multiplies by goes with the direction of the state, which turns for long."""
@@ -116,10 +119,10 @@ def growth(depths: Sequence[FoundDepth]) -> str | None:
     return "linear" if values[2] - values[1] <= ADDED * max(values[1] - values[0], 0.1) else None
 
 
-def multiplies(repeated: Sequence[Sequence[float | None]], period: int = 1) -> bool:
+def multiplies(repeated: Sequence[Sequence[float | None]], period: int = 1, felt: float = FELT) -> bool:
     """Whether blocks that are repeated multiply a state that is much larger than all that has a size of its own: by the same factor whatever its
-    size, and far behind by as much as before. `period`: how many of them. What is carried on more than once grows ever more slowly, in logarithms.
-    A square of the state multiplies it by more and more, until it leaves the range of floats."""
+    size, and far behind by as much as before. `period`: how many of them; `felt`: least growth of one, in logarithms. What is carried on more than
+    once grows ever more slowly, in logarithms. A square of the state multiplies it by more and more, until it leaves the range of floats."""
     if len(repeated) < 2:
         return False
     if all(map(_bursts, repeated)):
@@ -133,7 +136,7 @@ def multiplies(repeated: Sequence[Sequence[float | None]], period: int = 1) -> b
     third = len(steps) // 3
     (middle, _), (late, error) = _mean(steps[-2 * third : -third]), _mean(steps[-third:])
     least_late = KEPT * middle if third * period * late > OUTRIGHT else max(STEADY * middle, SURE * error)
-    return abs(one - other) <= SAME * max(one, other) and min(middle, late) > FELT and late > least_late
+    return abs(one - other) <= SAME * max(one, other) and min(middle, late) > felt and late > least_late
 
 
 def _bursts(sizes: Sequence[float | None]) -> bool:

@@ -185,6 +185,6 @@ def test_blocks_that_read_more_of_those_before_are_not_repeated() -> None:
 def test_a_repetition_begins_with_what_it_reads_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its states fall by a half and more in every block; with zeros that were written to they were 7,000 behind 24 blocks, from a million."""
     seen: list[list[list[float]]] = []
-    monkeypatch.setattr(two_depths, "multiplies", lambda runs, period: bool(runs and seen.append(runs)))
+    monkeypatch.setattr(two_depths, "multiplies", lambda runs, period, felt=0.0: bool(runs and seen.append(runs)))
     growth(Collected(), example_inputs=torch.randn(2, 8, WIDTH), depth=24)
     assert seen and all(runs[0][24] < 10 for runs in seen)

@@ -84,6 +84,11 @@ def test_a_law_of_growth_is_one_at_both_depths(size: Callable[[int], float], law
     assert two_depths.growth(_runs(lambda k, n: 1.0, size)) == law
 
 
+def test_of_weights_that_are_drawn_for_each_block_a_little_is_no_law() -> None:
+    sizes = [[first * math.exp(0.004 * k) for k in range(97)] for first in (1e6, 1e9)]
+    assert two_depths.multiplies(sizes) and not two_depths.multiplies(sizes, felt=two_depths.DRAWN)
+
+
 @pytest.mark.parametrize(
     ("size", "law"),
     [
