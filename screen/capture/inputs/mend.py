@@ -278,6 +278,9 @@ def _by_call(found: Failed, values: Values, look: Lookup) -> Iterator[tuple[str,
             yield from ((name, v) for name in _sources(found, values, x) for v in lengthened(values[name], have, wanted))
     elif found.name in ("expand", "repeat", "permute") and (extra := x.dim() - len(_listed(found.args[1:]))) > 0:
         yield from ((name, v) for name in _sources(found, values, x) for v in fewer(values[name], extra))
+    elif found.name == "_pack_padded_sequence" and len(operands) > 1:  # lengths of all samples, on the CPU
+        count, batch = x.shape[: 2][::-1] if found.args[2] else x.shape[:2]
+        yield from ((name, torch.full((batch,), count)) for name in _sources(found, values, operands[1]))
     elif found.name == "pad" or "padding (" in str(found.error):
         yield from _padded(found, values, x)
     elif found.name in ("cat", "stack", "concat"):

@@ -16,7 +16,7 @@ from screen.capture.build.reads import source_of
 from screen.capture.devices import OnMeta
 from screen.capture.kernels.older import leave_out
 from screen.capture.inputs.missing import frames, handed_on, missing, statement
-from screen.capture.trace import flex, ragged
+from screen.capture.trace import flex, packed, ragged
 from screen.capture.trace.eager import eager
 from screen.capture.trace.nested import mapped
 from screen.capture.trace.source_lines import HERE, TORCH
@@ -52,7 +52,8 @@ def outcome(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, 
     """Call the forward on meta; one that reads values is traced instead, which knows integers and guesses the rest. Without `tracing`, reading a
     value is an end without failure."""
     try:
-        with torch.device("meta"), OnMeta(), eager(), flex.written_out(), ragged.stacked(), torch.no_grad():
+        full = packed.stated([*args, *kwargs.values()])
+        with torch.device("meta"), OnMeta(), eager(), flex.written_out(), packed.written_out(full), ragged.stacked(), torch.no_grad():
             return Outcome(None, model(*on_meta(args), **on_meta(kwargs)))
     except (Exception, SystemExit) as error:
         if leave_out(error) or launched(error):

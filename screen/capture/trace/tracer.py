@@ -11,7 +11,7 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 
-from screen.capture.trace import convert, flex, ragged, stamp
+from screen.capture.trace import convert, flex, packed, ragged, stamp
 from screen.capture.trace.eager import eager
 from screen.capture.trace.loop import own_name
 from screen.capture.trace.module_calls import Scopes
@@ -160,7 +160,8 @@ def _once(
     raised: BaseException | None = None
     with stamp.stamping(model, session, initialisers, enabled=stamped) as repeats, scopes.watching(), _frozen(model), torch.no_grad(), _quiet():
         try:
-            with torch.device("meta"), Aten(session), Functions(session), flex.written_out(), ragged.stacked(), _tracked():
+            with torch.device("meta"), Aten(session), Functions(session), flex.written_out(), packed.written_out(session.takes), \
+                 ragged.stacked(), _tracked():
                 outputs = model(*args, **kwargs)
         except (Exception, SystemExit) as error:
             failure, raised = _failure(error), error
