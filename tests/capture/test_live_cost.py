@@ -206,3 +206,22 @@ def test_the_forward_of_a_live_module_runs_four_times() -> None:
     report = screen.check(Counted())
     assert report.streams and report.spot_check is not None
     assert Counted.calls == 4
+
+
+class Settings:
+    """What all modules of a model hold; counts how often it is copied."""
+
+    copied = 0
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Settings:
+        Settings.copied += 1
+        return Settings()
+
+
+def test_what_all_modules_hold_is_not_copied_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Settings, "copied", 0)
+    model, settings = _model(20), Settings()
+    for module in model.modules():
+        module.settings = settings
+    held = {id(module.settings) for module in meta_copy.on_meta(model).modules()}
+    assert len(held) == 1 and Settings.copied <= 2

@@ -46,11 +46,18 @@ def on_meta(model: nn.Module) -> nn.Module:
         for tensor in _tensors(module):
             if id(tensor) not in memo and (twin := _twin(tensor)) is not None:
                 memo[id(tensor)] = twin
+    _share(model, memo)
+    return deep(model, memo)
+
+
+def _share(model: nn.Module, memo: dict[int, Any]) -> None:
+    """What cannot be copied is its own copy. Each object is asked once: all modules of a model may hold its one config."""
+    asked: set[int] = set()
     for module in model.modules():
         for name, value in vars(module).items():
-            if name not in _REGISTRIES and not isinstance(value, nn.Module) and id(value) not in memo:
+            if name not in _REGISTRIES and not isinstance(value, nn.Module) and id(value) not in memo and id(value) not in asked:
+                asked.add(id(value))
                 _try_copy(value, memo)
-    return deep(model, memo)
 
 
 def _try_copy(value: Any, memo: dict[int, Any]) -> None:
@@ -109,10 +116,7 @@ def again(block: nn.Module) -> nn.Module:
         for tensor in _tensors(module):
             if id(tensor) not in memo and not nn.parameter.is_lazy(tensor):
                 memo[id(tensor)] = _fresh(tensor)
-    for module in block.modules():
-        for name, value in vars(module).items():
-            if name not in _REGISTRIES and not isinstance(value, nn.Module) and id(value) not in memo:
-                _try_copy(value, memo)
+    _share(block, memo)
     made = deep(block, memo)
     for module in made.modules():
         for name, value in list(vars(module).items()):

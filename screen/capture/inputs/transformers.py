@@ -55,25 +55,24 @@ def arguments(look: Lookup, fixed: dict[str, Any] | None = None, held: Held = no
     `fixed` ones are kept."""
     fixed = fixed or {}
     constant = {"use_cache": False} if "use_cache" in look.parameters else {}
-    found = plans(look, fixed)
+    found, trials = plans(look, fixed), _Trials(look.model)
     if len(found) == 1 and all(len(values) == 1 for values in found[0].values()):
         only = {**constant, **next(combinations(found[0])), **fixed}
-        if not _named(look, _Trials(look.model).quick(only), set(only)):
+        if not _named(look, trials.quick(only), set(only)):
             return (), only
-    runs = _first_that_runs(look, found, {**constant, **fixed})
+    runs = _first_that_runs(look, trials, found, {**constant, **fixed})
     if runs is None and not fixed and (arrived := held()) is not None:
         return arrived
     if runs is not None:
-        return (), _fuller(look, runs)
+        return (), _fuller(look, trials, runs)
     return (), {**constant, **next(combinations(found[0]), {}), **fixed}
 
 
-def _first_that_runs(look: Lookup, found: list[Plan], constant: dict[str, Any]) -> dict[str, Any] | None:
+def _first_that_runs(look: Lookup, trials: _Trials, found: list[Plan], constant: dict[str, Any]) -> dict[str, Any] | None:
     """The first choice with which the forward runs; every plan has its budget. One that runs only by guesses comes after the other plans.
 
     An argument that the message of a failure names, or that was `None` where it failed for that, is given from then on; one that turned out
     to be one too many is not given again."""
-    trials = _Trials(look.model)
     second: dict[str, Any] | None = None
     furthest: list[dict[str, Any]] = []
     reached: tuple[int, ...] = ()
@@ -107,11 +106,13 @@ def _first_that_runs(look: Lookup, found: list[Plan], constant: dict[str, Any]) 
     return second
 
 
-def _fuller(look: Lookup, kwargs: dict[str, Any]) -> dict[str, Any]:
+def _fuller(look: Lookup, trials: _Trials, kwargs: dict[str, Any]) -> dict[str, Any]:
     """The arguments, with optional tensors that no row makes and without which a part of the model never runs (a prompt, for cross-attention)."""
-    twin = _Trials(look.model).short or on_meta(look.model)
     spares = [n for n, p in look.parameters.items() if p.default is None and n not in kwargs and n not in ROWS and "Tensor" in str(p.annotation)]
-    idle = _idle(twin, kwargs) if spares else None
+    if not spares:
+        return kwargs
+    twin = trials.short or on_meta(look.model)
+    idle = _idle(twin, kwargs)
     for name in spares[:SPARES]:
         if not idle:
             break
