@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from screen.capture.build import launcher, libraries, offline, piecewise, python_file, rows, settings_files, usual
+from screen.capture.build import guarded, launcher, libraries, offline, piecewise, python_file, rows, settings_files, usual
 from screen.capture.inputs import explicit
 from screen.capture.build.block import largest_stack, looks
 from screen.capture.build.built import Built, TargetInfo, info_of
@@ -152,6 +152,8 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
     if spec.argument is not None:
         entries = {name: partial(entry, spec.argument) for name, entry in entries.items()}
     reading = python_file.reading_of(module)
+    with workshop(values=Values.FEW):
+        guarded.supply(module, reading)
     told: dict[str, Told] = {}
 
     def making(choose: bool = False) -> tuple[list[Made], list[str], dict[str, dict[str, Any]]]:

@@ -417,6 +417,8 @@ def _met(found: Failed, values: Values, a: Tensor, b: Tensor, free: int = 0) -> 
             for name in _sources(found, values, one):
                 if back == one.dim() and wanted == BATCH and (few := BATCH * values[name].numel() // have) and values[name].dtype.is_floating_point:
                     yield name, torch.empty(BATCH, few // BATCH, dtype=values[name].dtype, device="meta")  # too many samples were made of its numbers
+                if back == one.dim() and wanted % BATCH == 0:  # frames that were laid along the batch, `b f c h w -> (b f) c h w`
+                    yield from ((name, resized(values[name], axis, wanted // BATCH)) for axis in _along_batch(values[name], have))
                 if back == one.dim() and have == BATCH * wanted and values[name].dim() > 1:  # one for all samples, which it is repeated for
                     yield name, values[name][:1]
                 yield from ((name, v) for v in lengthened(values[name], have, wanted))
@@ -433,6 +435,11 @@ def _met(found: Failed, values: Values, a: Tensor, b: Tensor, free: int = 0) -> 
                 if low.dim() + 1 == high.dim():
                     yield name, torch.empty([*low.shape, high.shape[-1]], dtype=kind, device="meta")
             yield from ((name, v) for v in _pairs(values[name], low, high))
+
+
+def _along_batch(value: Tensor, length: int) -> list[int]:
+    """The axes of an argument that make a length together with its batch."""
+    return [axis for axis in range(1, value.dim() - 1) if value.dim() > 2 and value.shape[0] == BATCH and BATCH * value.shape[axis] == length]
 
 
 def _multiplied(found: Failed, values: Values, a: Tensor, b: Tensor) -> Iterator[tuple[str, Any]]:
