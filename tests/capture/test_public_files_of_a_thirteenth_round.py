@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.capture.public_files import Write, built, runs, writing
+from screen.capture.build import usual
+from screen.capture.build.needs import Needs
+from screen.capture.kernels.scans import scan
+from tests.capture.public_files import HEAD, Write, built, runs, writing
 
 write = pytest.fixture(writing)
 
@@ -60,7 +63,8 @@ def test_sizes_that_only_a_script_has_are_those_of_its_main_block(write: Write) 
 
 
 def test_what_no_class_reads_of_a_main_block_is_not_run(write: Write, tmp_path: Path) -> None:
-    text = SCRIPT.replace("depth, factor = 3, 2.0", f"depth, factor = 3, 2.0\n    torch.save([], {str(tmp_path / 'written')!r})\n    alone = open({str(tmp_path / 'made')!r}, 'w')")
+    more = f"    torch.save([], {str(tmp_path / 'written')!r})\n    alone = open({str(tmp_path / 'made')!r}, 'w')\n"
+    text = SCRIPT.replace("    data = open", f"{more}    data = open")
     (one,) = built(write(text))
     assert runs(one) and not (tmp_path / "written").exists() and not (tmp_path / "made").exists()
 
@@ -87,3 +91,272 @@ def test_frames_that_are_laid_along_the_batch_are_as_many_as_a_table_has(write: 
     (one,) = built(write(FRAMES.format(frames=frames)))
     assert runs(one) and isinstance(one.args[0] if one.args else one.kwargs["x"], torch.Tensor)
     assert (one.args or tuple(one.kwargs.values()))[0].shape[1] == frames
+
+
+REFUSING = """
+{kind}
+class Plan{base}:
+    width: int = -1
+    depth: int = -1
+    heads: typing.Optional[int] = None
+
+    {check}
+        assert self.heads <= self.width, "too many heads"
+        assert self.width % self.heads == 0
+        return self
+
+class Net(nn.Module):
+    def __init__(self, plan: Plan):
+        super().__init__()
+        self.maps = nn.ModuleList(nn.Linear(plan.width, plan.width) for _ in range(plan.depth))
+
+    def forward(self, x):
+        for layer in self.maps:
+            x = x + layer(x)
+        return x
+"""
+KINDS = [
+    ("import dataclasses\n\n@dataclasses.dataclass", "", "def __post_init__(self):"),
+    ("import pydantic\n", "(pydantic.BaseModel)", '@pydantic.model_validator(mode="after")\n    def checked(self):'),
+]
+
+
+@pytest.mark.parametrize(("kind", "base", "check"), KINDS)
+def test_a_class_of_settings_that_refuses_its_own_defaults_is_asked_for_those_that_stand_for_nothing(
+    write: Write, kind: str, base: str, check: str
+) -> None:
+    path = write(REFUSING.format(kind=kind, base=base, check=check))
+    with pytest.raises(Needs, match=r"it needs|cannot do with") as error:
+        built(path)
+    command = str(error.value.try_).partition("`screen check ")[2].partition("`")[0]
+    assert {*error.value.lacking} == {"plan.width", "plan.depth", "plan.heads"} and "--set plan.heads=8" in command
+    (one,) = built(path, **{word.partition("=")[0]: int(word.partition("=")[2]) for word in command.split() if "=" in word})
+    assert runs(one)
+
+
+CACHES = """
+class Cache(nn.Module):
+    def __init__(self, batch, length, width):
+        super().__init__()
+        self.register_buffer("kept", torch.zeros(batch, length, width))
+
+    def update(self, places, x):
+        self.kept[:, places] = x
+        return self.kept
+
+class Net(nn.Module):
+    def __init__(self, width=32):
+        super().__init__()
+        self.embed, self.out, self.cache = nn.Embedding(100, width), nn.Linear(width, 100), None
+        self.longest = -1
+
+    def setup_caches(self, max_batch_size, max_seq_length):
+        self.longest = max_seq_length
+        self.cache = Cache(max_batch_size, max_seq_length, 32)
+        self.mask = torch.tril(torch.ones(max_seq_length, max_seq_length, dtype=torch.bool))
+
+    def setup_guidance(self):
+        self.guided = torch.zeros(2, 1, 1, dtype=torch.bool)
+
+    def forward(self, ids, places):
+        mask, x = self.mask[places], self.embed(ids)
+        y = self.cache.update(places, x * ~self.guided)
+        return self.out(x + (mask / mask.sum(-1, keepdim=True)) @ y)
+"""
+
+
+def test_what_a_forward_reads_and_no_constructor_makes_is_set_up_by_the_one_method_that_does(write: Write) -> None:
+    (one,) = built(write(CACHES))
+    assert runs(one) and sum("was called before `forward`, which asks for" in note for note in one.info.notes) == 2
+
+
+def test_what_two_methods_set_or_none_does_is_not_set_up(write: Write) -> None:
+    twice = CACHES.replace("    def setup_guidance", "    def other(self):\n        self.mask = None\n\n    def setup_guidance")
+    (one,) = built(write(twice))
+    assert not runs(one) and not any("`mask`" in note for note in one.info.notes)
+
+
+REFUSED = """
+class Mixer(nn.Module):
+    def __init__(self, width, kind):
+        super().__init__()
+        self.map, self.kind = nn.Linear(width, width), kind
+
+    def forward(self, x):
+        assert self.kind in ("plain", "mirrored")
+        return self.map(x) if self.kind == "plain" else -self.map(x)
+
+class Net(nn.Module):
+    def __init__(self, width=32, kind="fused"):
+        super().__init__()
+        self.first, self.mixers = nn.Embedding(100, width), nn.ModuleList(Mixer(width, kind) for _ in range(3))
+
+    def forward(self, x):
+        x = self.first(x)
+        for mixer in self.mixers:
+            x = x + mixer(x)
+        return x
+
+class Backbone(Net):
+    def forward(self, x):
+        return [super(Backbone, self).forward(x)]
+
+def tiny(pretrained=False, **more):
+    return Net(kind="plain", **more)
+"""
+
+
+def test_a_class_whose_forward_refuses_its_own_defaults_is_what_a_function_makes_and_so_are_those_derived_from_it(write: Write) -> None:
+    (one,) = built(write(REFUSED))
+    assert one.entry == "Net" and runs(one) and any("`tiny` makes it" in note for note in one.info.notes)
+    assert any("not judged: `Backbone`" in note for note in one.info.notes)
+
+
+SCANNED = """
+from accelerated_scan.warp import scan
+
+class Net(nn.Module):
+    def __init__(self, width=32):
+        super().__init__()
+        self.embed, self.gates = nn.Embedding(100, width), nn.Linear(width, width)
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        return x + scan(self.gates(x).sigmoid().mT, x.mT).mT
+"""
+
+
+def test_a_linear_recurrence_whose_kernel_needs_a_gpu_is_stood_in_for(write: Write) -> None:
+    (one,) = built(write(SCANNED))
+    assert runs(one) and any("`accelerated_scan` is not installed" in note for note in one.info.notes)
+    gates, tokens = torch.rand(2, 3, 5), torch.randn(2, 3, 5)
+    expected = torch.stack([sum(gates[..., s + 1 : t + 1].prod(-1) * tokens[..., s] for s in range(t + 1)) for t in range(5)], -1)
+    torch.testing.assert_close(scan(gates, tokens), expected)
+
+
+SERIES = """
+class Net(nn.Module):
+    def __init__(self, width=32):
+        super().__init__()
+        self.embed, self.layer, self.out = nn.Linear(1, width), nn.TransformerEncoderLayer(width, 4, 64, batch_first=True), nn.Linear(width, 1)
+
+    def forward(self, x):
+        return self.out(self.layer(self.embed(x)))
+"""
+
+
+def test_a_series_of_single_numbers_is_no_stream_of_a_block(write: Write) -> None:
+    (one,) = built(write(SERIES))
+    assert runs(one) and not one.info.block
+
+
+FOUND = """
+class Settings(dict):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.__dict__ = self
+
+def small():
+    return nn.Linear(8, 8)
+
+def large():
+    return nn.Linear(16, 16)
+
+KINDS = {"small": small, "large": large}
+
+class Net(nn.Module):
+    def __init__(self, plan: Settings):
+        super().__init__()
+        self.first, self.out = KINDS[plan.kind](), nn.Linear(plan.width, plan.num_codebooks)
+
+    def forward(self, x):
+        return self.out(self.first(x))
+"""
+
+
+def test_entries_of_a_dictionary_of_the_authors_own_are_asked_for_by_name_and_words_of_a_table_are_proposed(write: Write) -> None:
+    with pytest.raises(Needs) as error:
+        built(write(FOUND))
+    assert {*error.value.lacking} == {"plan.kind", "plan.width", "plan.num_codebooks"}
+    assert all(word in error.value.try_ for word in ("plan.kind=small", "plan.num_codebooks=8")) or "plan.kind" in error.value.try_
+    (one,) = built(write(FOUND), **{"plan.kind": "small", "plan.width": 8, "plan.num_codebooks": 8})
+    assert runs(one)
+
+
+MODEL = """
+class Net(nn.Module):
+    def __init__(self, width, depth, classes):
+        super().__init__()
+        self.maps, self.head = nn.ModuleList(nn.Linear(width, width) for _ in range(depth)), nn.Linear(width, classes)
+
+    def forward(self, x):
+        for layer in self.maps:
+            x = x + layer(x)
+        return self.head(x)
+"""
+TRAINER = """
+from network import Net
+
+class Trainer:
+    def __init__(self, args):
+        self.args = args
+        rows = self.args.classes
+        self.net = Net(width=self.args.width, depth=self.args.depth, classes=rows)
+"""
+COMMAND = """
+import argparse
+from trainer import Trainer
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--width", type=int, default=24)
+parser.add_argument("--depth", type=int, default=5)
+parser.add_argument("--classes", type=int, default=7)
+Trainer(parser.parse_args())
+"""
+LOGGED = """
+import wandb
+from network import Net
+from plans import plans
+
+name = "small"
+wandb.init(config=plans[name], project="p")
+net = Net(wandb.config.WIDTH, wandb.config.DEPTH, classes=wandb.config.CLASSES)
+"""
+PLANS = "large = dict(WIDTH=512, DEPTH=6, CLASSES=9)\nsmall = dict(WIDTH=24, DEPTH=5, CLASSES=7)\nplans = {'large': large, 'small': small}\n"
+
+
+@pytest.mark.parametrize("files", [{"trainer.py": TRAINER, "main.py": COMMAND}, {"train.py": LOGGED, "plans.py": PLANS}])
+def test_options_of_the_file_that_hands_them_on_and_of_a_logged_run_are_the_authors_arguments(tmp_path: Path, files: dict[str, str]) -> None:
+    (tmp_path / "README.md").write_text("")
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "network.py").write_text(HEAD + MODEL)
+    (one,) = built(tmp_path / "network.py")
+    assert runs(one) and one.model.head.weight.shape == (7, 24) and len(one.model.maps) == 5  # type: ignore[union-attr, arg-type]
+
+
+def test_options_of_two_files_that_hand_them_on_are_nobodys(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("")
+    for name, text in {"trainer.py": TRAINER, "main.py": COMMAND, "other.py": COMMAND.replace("24", "48"), "network.py": HEAD + MODEL}.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(Needs):
+        built(tmp_path / "network.py")
+
+
+def test_an_argument_whose_entries_are_read_one_by_one_is_as_many_sizes() -> None:
+    class Cut:
+        def __init__(self, image_size, patch):
+            self.grid = image_size[0] // patch, image_size[1] // patch
+
+    class Net:
+        def __init__(self, image_size, stride: tuple[int, int], pattern: tuple[int, int], width: int, patch: int):
+            self.cut, (self.rows, self.columns) = Cut(image_size, patch), stride
+            first, second = pattern
+            self.width = [width] * (first + second)
+
+    Net.__init__.__globals__["Cut"] = Cut
+    try:
+        found = usual.chosen(Net, ("image_size", "pattern", "width", "n_cls"))
+    finally:
+        del Net.__init__.__globals__["Cut"]
+    assert found == {"image_size": [224, 224], "pattern": [1, 1], "width": 512, "n_cls": 1000}

@@ -116,6 +116,19 @@ def _kept_as(tree: ast.AST | None, name: str) -> Iterator[str]:
                 yield from (ast.unparse(one) for one, value in pairs if isinstance(one, ast.Attribute) and ast.unparse(value) == name)
 
 
+def entries_told(entry: Any, name: str, deep: int = HANDED // 2) -> int:
+    """How many entries the code says that an argument has, `height, width = size`, `size[1]`, here or where it hands it on; 0 where it says nothing."""
+    tree = tree_of(entry)
+    held, most = {name, *_kept_as(tree, name)}, 0
+    for node in ast.walk(tree or ast.Module([], [])):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple) and ast.unparse(node.value) in held:
+            return len(node.targets[0].elts)
+        place = node.slice.value if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) else None
+        if type(place) is int and ast.unparse(node.value) in held:  # type: ignore[attr-defined]
+            most = max(most, place + 1)
+    return most or (max((entries_told(other, key, deep - 1) for other, key in handed_on(entry, name) if key), default=0) if deep else 0)
+
+
 def used_as(entry: Any, path: str, deep: int = HANDED // 2) -> str:
     """What an argument, or an entry of one (`cfg.width`), is to the layers that the code makes with it: "width", "rows", "rate", "count", "kernel" or
     "heads"; empty where it goes into none."""
@@ -200,8 +213,8 @@ def _names_in(row: ast.expr) -> list[str]:
 
 
 def compared(entry: Any, name: str) -> Iterator[str]:
-    """The words that the code compares an argument with, `kind == "xavier"`, `kind in ("xavier", "kaiming")`: that of a class or function, then of
-    the other classes of its file that have an argument of that name."""
+    """The words that the code compares an argument with, `kind == "xavier"`, `kind in ("xavier", "kaiming")`, or looks up by it, `KINDS[kind]`: that
+    of a class or function, then of the other classes of its file that have an argument of that name."""
     module = sys.modules.get(str(getattr(entry, "__module__", "")))
     others = [v for v in vars(module).values() if isinstance(v, type) and v.__module__ == module.__name__] if module is not None else []
     for owner in (entry, *others):
@@ -209,6 +222,10 @@ def compared(entry: Any, name: str) -> Iterator[str]:
             if isinstance(node, ast.Compare) and ast.unparse(node.left) in (name, f"self.{name}") and isinstance(node.ops[0], ast.Eq | ast.In):
                 values = node.comparators[0].elts if isinstance(node.comparators[0], ast.List | ast.Tuple | ast.Set) else node.comparators
                 yield from (v.value for v in values if isinstance(v, ast.Constant) and isinstance(v.value, str))
+            if isinstance(node, ast.Subscript) and ast.unparse(node.slice) in (name, f"self.{name}"):
+                table = _called(node.value, vars(module)) if module is not None else None
+                keys = [k.value for k in node.value.keys if isinstance(k, ast.Constant)] if isinstance(node.value, ast.Dict) else table
+                yield from (key for key in keys if isinstance(key, str)) if isinstance(keys, dict | list) else ()
 
 
 def is_iterated(entry: Any, name: str, deep: int = HANDED // 2) -> bool:
