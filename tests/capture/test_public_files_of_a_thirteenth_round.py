@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from screen.capture.build import usual
 from screen.capture.build.needs import Needs
+from screen.capture.kernels import older
 from screen.capture.kernels.scans import scan
 from tests.capture.public_files import HEAD, Write, built, runs, writing
 
@@ -360,3 +362,31 @@ def test_an_argument_whose_entries_are_read_one_by_one_is_as_many_sizes() -> Non
     finally:
         del Net.__init__.__globals__["Cut"]
     assert found == {"image_size": [224, 224], "pattern": [1, 1], "width": 512, "n_cls": 1000}
+
+
+def test_names_of_tied_weights_that_are_a_list_are_the_table_that_transformers_asks_for_now() -> None:
+    transformers = pytest.importorskip("transformers")
+
+    class Old(transformers.PreTrainedModel):  # type: ignore[misc, name-defined]
+        config_class = transformers.BertConfig
+        _tied_weights_keys = ["head.weight"]
+
+        def __init__(self, config: Any) -> None:
+            super().__init__(config)
+            self.rows, self.head = torch.nn.Embedding(10, 4), torch.nn.Linear(4, 10, bias=False)
+            self.post_init()
+
+        def get_input_embeddings(self) -> Any:
+            return self.rows
+
+        def get_output_embeddings(self) -> Any:
+            return self.head
+
+    with older.taken_back():
+        with pytest.raises(AttributeError, match="no attribute 'keys'") as refused:
+            Old(transformers.BertConfig(tie_word_embeddings=True))
+        assert older.leave_out(refused.value) and not older.leave_out(refused.value)
+        model = Old(transformers.BertConfig(tie_word_embeddings=True))
+        assert model.head.weight is model.rows.weight and any("before transformers 5" in note for note in older.notes())
+    with pytest.raises(AttributeError):
+        Old(transformers.BertConfig(tie_word_embeddings=True))

@@ -367,8 +367,8 @@ def _running(chosen: list[Made], weights: Mapping[str, tuple[int, int]]) -> list
 def _instead(
     name: str, entry: Any, given: dict[str, Any], model: nn.Module, ready: Built, module: ModuleType, reading: Reading
 ) -> tuple[str, tuple[nn.Module, Record, dict[str, list[Any]]], list[str]] | None:
-    """A function of the file that makes a model of a class whose forward fails with a part that its own defaults choose, `Net(block=Block)`, or refuses
-    a word of theirs, and what is said of what it makes: the first one whose forward runs; None elsewhere."""
+    """A function of the file that makes a model of a class whose forward fails with a part that its own defaults choose, `Net(block=Block)`, or does
+    not know a word of theirs, and what is said of what it makes: the first one whose forward runs; None elsewhere."""
     if not isinstance(entry, type) or ready.info.block:
         return None
     if not isinstance(outcome(on_meta(model), ready.args, ready.kwargs).error, TypeError | AssertionError):

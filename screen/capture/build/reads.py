@@ -117,7 +117,7 @@ def _kept_as(tree: ast.AST | None, name: str) -> Iterator[str]:
 
 
 def entries_told(entry: Any, name: str, deep: int = HANDED // 2) -> int:
-    """How many entries the code says that an argument has, `height, width = size`, `size[1]`, here or where it hands it on; 0 where it says nothing."""
+    """How many entries the code says that an argument has, `height, width = size`, `size[1]`, here or where it hands it on; 0 where it does not."""
     tree = tree_of(entry)
     held, most = {name, *_kept_as(tree, name)}, 0
     for node in ast.walk(tree or ast.Module([], [])):
@@ -350,6 +350,7 @@ __all__ = [
     "compared",
     "entries_offered",
     "entries_read",
+    "entries_told",
     "globals_of",
     "handed_on",
     "held_as",
