@@ -86,7 +86,7 @@ def unpacked(entry: Any, name: str) -> list[str]:
 
 def handed_on(entry: Any, name: str) -> Iterator[tuple[Any, str]]:
     """The classes and functions to which the code of `entry` hands its argument `name` whole, each with the name that it has there: an empty one
-    where its entries become the arguments, `Settings(**cfg)`."""
+    where its entries become the arguments that the call does not say, `Settings(**cfg)`."""
     tree, names = tree_of(entry), {**globals_of(entry), **vars(sys.modules.get(str(getattr(entry, "__module__", "")), sys))}
     held = {*held_as(entry, name), *_kept_as(tree, name)}
     for node in ast.walk(tree) if tree is not None else ():
@@ -99,7 +99,8 @@ def handed_on(entry: Any, name: str) -> Iterator[tuple[Any, str]]:
             continue
         places = [p.name for p in known if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         pairs = [*zip(places, node.args, strict=False), *((k.arg, k.value) for k in node.keywords)]
-        yield from ((other, key or "") for key, value in pairs if ast.unparse(value) in held)
+        said = functools.partial(other, *node.args, **{k.arg: k.value for k in node.keywords if k.arg})  # `Part(width, **cfg)`: without the width
+        yield from ((other if key else said, key or "") for key, value in pairs if ast.unparse(value) in held)
 
 
 def _is_of_torch(other: Any) -> bool:
@@ -166,8 +167,11 @@ def _called(node: ast.expr, names: dict[str, Any]) -> Any:
 
 
 def _taken(other: Any) -> dict[str, bool]:
-    """The arguments of a class or function, with whether each must be there."""
-    known = inspect.signature(other).parameters.values()
+    """The arguments of a class or function, with whether each must be there; none where a call says more than it takes."""
+    try:
+        known = inspect.signature(other).parameters.values()
+    except (TypeError, ValueError):
+        return {}
     return {p.name: p.default is p.empty for p in known if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
 
 
