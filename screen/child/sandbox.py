@@ -207,8 +207,8 @@ def clear(folder: str) -> None:
 
 
 def _mirrored(home: str, scratch: str) -> str | None:
-    """A folder below the one that may be written to, with links to all that lies in the user's home: what is there is found, and a library that makes a
-    cache of its own there makes it here. None where there is no home, or more in it than is linked."""
+    """A folder below the one that may be written to, with links to all that lies in the user's home: what is there is found, and a library that makes
+    a cache of its own there makes it here. None where there is no home, or more in it than is linked."""
     mirror = os.path.join(scratch, "home")
     try:
         found = [(name, entry.path) for name, entry in _entries(home)]

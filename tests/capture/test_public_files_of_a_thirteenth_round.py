@@ -390,3 +390,78 @@ def test_names_of_tied_weights_that_are_a_list_are_the_table_that_transformers_a
         assert model.head.weight is model.rows.weight and any("before transformers 5" in note for note in older.notes())
     with pytest.raises(AttributeError):
         Old(transformers.BertConfig(tie_word_embeddings=True))
+
+
+HALVED = """
+class Cache(nn.Module):
+    def __init__(self, batch, length, width):
+        super().__init__()
+        self.register_buffer("kept", torch.zeros(batch, 1, length, width, dtype=torch.float16))
+
+    def update(self, places, x):
+        assert places.shape[0] == x.shape[2]
+        self.kept[:, :, places] = x
+        return self.kept
+
+class Net(nn.Module):
+    def __init__(self, width=32):
+        super().__init__()
+        self.embed, self.places, self.spoken = nn.Embedding(100, width), nn.Embedding(64, width), nn.Linear(16, width)
+        self.queries, self.out, self.cache = nn.Linear(width, width), nn.Linear(width, 100), None
+
+    def setup_caches(self, max_batch_size, max_seq_length):
+        self.cache = Cache(max_batch_size, max_seq_length, 32)
+        self.mask = torch.tril(torch.ones(max_seq_length, max_seq_length, dtype=torch.bool))
+
+    def setup_guidance(self):
+        self.guided = torch.zeros(2, 1, 32, dtype=torch.bool)
+
+    def forward(self, idx, voice, places):
+        mask = self.mask[None, None, places]
+        x = self.embed(idx) + self.places(places) + self.spoken(voice) * self.guided
+        kept = self.cache.update(places, x[:, None])
+        return self.out(x + F.scaled_dot_product_attention(self.queries(x)[:, None], kept, kept, attn_mask=mask)[:, 0])
+"""
+
+
+def test_inputs_that_were_mended_further_than_a_guess_ends_are_gone_on_with(write: Write) -> None:
+    (one,) = built(write(HALVED))
+    assert runs(one) and one.kwargs["places"].dtype == torch.int64 and any("float16" in note for note in one.info.notes)
+
+
+SPREAD = """
+class Part(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.__dict__.update(config)
+        self.up, self.down = nn.Linear(self.width, self.hidden), nn.Linear(self.hidden, self.width)
+
+    def forward(self, x):
+        return x + self.down(torch.relu(self.up(x))) * self.hidden ** -0.5
+
+class Net(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        {spread}
+        self.table = nn.Embedding(self.vocab_size, self.width)
+        self.parts = nn.ModuleList(Part(config) for _ in range(self.depth))
+        self.register_buffer("scale", torch.ones(1))
+
+    def forward(self, ids):
+        x = self.table(ids) * self.scale
+        for part in self.parts:
+            x = part(x)
+        return x
+"""
+SPREADS = ["self.__dict__.update(config)", "vars(self).update(config)", "for key, value in config.items():\n            setattr(self, key, value)",
+           "for key in config:\n            setattr(self, key, config[key])"]  # fmt: skip
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+def test_settings_that_become_attributes_are_asked_for_by_what_is_read_of_them(write: Write, spread: str) -> None:
+    path = write(SPREAD.format(spread=spread))
+    with pytest.raises(Needs) as error:
+        built(path)
+    assert {*error.value.lacking} == {"config.vocab_size", "config.width", "config.depth", "config.hidden"}
+    (one,) = built(path, **{"config.vocab_size": 11, "config.width": 8, "config.depth": 2, "config.hidden": 16})
+    assert runs(one) and len(one.model.parts) == 2  # type: ignore[arg-type]

@@ -65,7 +65,8 @@ DONE = {
     "nowhere": "open(os.devnull, 'w').write('x')",
     "a signal to itself": "os.kill(os.getpid(), 0)",
     "what lies in the home": "open(os.path.expanduser('~/.cache/words.txt')).read()",
-    "a cache that a library makes in the home": "os.makedirs(os.path.expanduser('~/.cache/a/b'), exist_ok=True), open(os.path.expanduser('~/.of_a_library'), 'w')",
+    "a cache that a library makes in the home": "os.makedirs(os.path.expanduser('~/.cache/a/b'), exist_ok=True)",
+    "a file that it makes there": "open(os.path.expanduser('~/.of_a_library'), 'w')",
     "names in a folder": "os.listdir('/')",
 }
 SOURCE = """

@@ -43,6 +43,7 @@ from screen.capture.build.reads import (
     reads,
     reads_below,
     source_of,
+    spreads,
     tree_of,
     unpacked,
     with_defaults,
@@ -197,6 +198,8 @@ def is_config(parameter: inspect.Parameter, entry: Any, deep: int = HANDED) -> b
     handed on?"""
     if parameter.default not in (parameter.empty, None) or not (_says_nothing(parameter) or _is_dictionary(parameter.annotation, entry)):
         return False
+    if spreads(entry, parameter.name):
+        return True
     tree, name, asked, told = tree_of(entry), parameter.name, 0, 0
     held = held_as(entry, name)
     for node in ast.walk(tree) if tree is not None else ():

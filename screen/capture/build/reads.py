@@ -64,14 +64,39 @@ def reads(entry: Any, name: str) -> dict[str, bool]:
                 found[node.slice.value] = True
         elif isinstance(node, ast.Call) and (key := asked_for(node, name)):
             found.setdefault(key, False)
-    return found
+    return found | dict.fromkeys(_unmade(entry, tree) if spreads(entry, name) else (), True)
+
+
+def spreads(entry: Any, name: str) -> bool:
+    """Does a class make the entries of an argument its own attributes: `self.__dict__.update(config)`, `for key in config: setattr(self, key, …)`?"""
+    tree, held = tree_of(entry) if isinstance(entry, type) else None, held_as(entry, name)
+    pairs = {f"{one}.items()" for one in held} | held
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("self.__dict__.update", "vars(self).update"):
+            if any(ast.unparse(value) in held for value in (*node.args, *(k.value for k in node.keywords if k.arg is None))):
+                return True
+        elif isinstance(node, ast.For) and ast.unparse(node.iter) in pairs:
+            calls = [n for n in ast.walk(node) if isinstance(n, ast.Call) and ast.unparse(n.func) == "setattr" and n.args]
+            if any(ast.unparse(n.args[0]) == "self" for n in calls):
+                return True
+    return False
+
+
+def _unmade(cls: type[Any], tree: ast.AST | None) -> list[str]:
+    """The attributes that a class reads of its objects and that nothing in it or its bases makes."""
+    nodes = [n for base in cls.__mro__ if not _is_of_torch(base) for n in ast.walk(tree_of(base) or ast.Module([], []))]
+    made = {n.attr for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)}
+    calls = [n for n in nodes if isinstance(n, ast.Call) and n.args]
+    made |= {n.args[0].value for n in calls if isinstance(n.args[0], ast.Constant)}  # `register_buffer("mask", …)`
+    own = [n.attr for n in ast.walk(tree or ast.Module([], [])) if isinstance(n, ast.Attribute) and ast.unparse(n.value) == "self"]
+    return list(dict.fromkeys(name for name in own if name not in made and name != "training" and not hasattr(cls, name)))
 
 
 def reads_below(entry: Any, name: str, seen: frozenset[tuple[Any, str]] = frozenset()) -> dict[str, bool]:
     """As `reads`; where `entry` itself reads nothing, what is read by the classes and functions to which it hands the argument on, `Encoder(cfg)`, or
     by one that takes its entries as arguments, `Settings(**cfg)`."""
     found = reads(entry, name)
-    if found or (entry, name) in seen or len(seen) > HANDED:
+    if (found and not spreads(entry, name)) or (entry, name) in seen or len(seen) > HANDED:
         return found
     for other, key in handed_on(entry, name):
         more = reads_below(other, key, seen | {(entry, name)}) if key else _taken(other)
@@ -365,6 +390,7 @@ __all__ = [
     "reads",
     "reads_below",
     "source_of",
+    "spreads",
     "tree_of",
     "unpacked",
     "used_as",

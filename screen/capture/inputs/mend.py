@@ -263,6 +263,10 @@ def _by_call(found: Failed, values: Values, look: Lookup) -> Iterator[tuple[str,
     elif found.name == "embedding":
         for name in _sources(found, values, x):
             yield name, look.ids(max(1, x.numel() // max(1, len(x))), batch=len(x)).reshape(x.shape) if x.dim() else torch.tensor(1)
+    elif found.name == "__getitem__" and "used as indices must" in str(found.error):
+        longest = max((v.shape[-1] for v in values.values() if isinstance(v, Tensor) and v.dim() > 1 and not v.dtype.is_floating_point), default=1)
+        for name in [n for one in operands[1:] if one.dtype.is_floating_point for n in _sources(found, values, one)]:
+            yield name, torch.arange(longest)  # places in a table, `self.mask[places]`
     elif found.name == "cross_entropy" and len(operands) > 1 and x.dim() == 2:
         for name in _sources(found, values, operands[1]):  # a part of the labels, where they come in pieces
             count = values[name].numel() * len(x) // max(1, operands[1].numel())
