@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -369,7 +369,7 @@ def test_names_of_tied_weights_that_are_a_list_are_the_table_that_transformers_a
 
     class Old(transformers.PreTrainedModel):  # type: ignore[misc, name-defined]
         config_class = transformers.BertConfig
-        _tied_weights_keys = ["head.weight"]
+        _tied_weights_keys: ClassVar = ["head.weight"]
 
         def __init__(self, config: Any) -> None:
             super().__init__(config)
@@ -465,3 +465,34 @@ def test_settings_that_become_attributes_are_asked_for_by_what_is_read_of_them(w
     assert {*error.value.lacking} == {"config.vocab_size", "config.width", "config.depth", "config.hidden"}
     (one,) = built(path, **{"config.vocab_size": 11, "config.width": 8, "config.depth": 2, "config.hidden": 16})
     assert runs(one) and len(one.model.parts) == 2  # type: ignore[arg-type]
+
+
+COMPILED = """
+import dataclasses
+from torch.utils.cpp_extension import load
+
+@dataclasses.dataclass
+class Plan:
+    width: int = 16
+    use_kernel: bool = True
+
+class Net(nn.Module):
+    def __init__(self, plan: Plan):
+        super().__init__()
+        self.plan, self.map = plan, nn.Linear(plan.width, plan.width)
+        if self.plan.use_kernel:
+            self.make_kernel()
+
+    def make_kernel(self):
+        self.kernel = load(name="scan", sources=["cuda/scan.cpp", "cuda/scan.cu"])
+
+    def forward(self, x):
+        return x + (self.kernel.scan(x) if self.plan.use_kernel else self.map(x))
+"""
+
+
+def test_kernels_that_a_constructor_compiles_under_a_setting_are_left_out(write: Write) -> None:
+    (one,) = built(write(COMPILED))
+    assert runs(one) and "kernels of its own are not compiled here: `plan.use_kernel=False`" in one.info.notes
+    with pytest.raises(Exception, match=r"CUDA|cuda|scan"):
+        built(write(COMPILED), **{"plan.use_kernel": True})

@@ -194,5 +194,5 @@ def test_the_one_table_that_has_all_is_taken_and_what_a_call_says_beside_a_table
     assert len(built(path)[0].model.part.maps) == 3
     (tmp_path / "deep.yaml").write_text("width: 16\nlayers: 2\npart: {depth: 30, rate: 0.5}\n")
     _read.cache_clear(), beside.cache_clear()
-    with pytest.raises(ScreenError, match="A file of the project has them: `screen check model.py::Net --config "):
+    with pytest.raises(ScreenError, match=r"A file of the project has them: `screen check model\.py::Net --config "):
         built(path)

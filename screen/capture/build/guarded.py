@@ -26,7 +26,7 @@ def supply(module: ModuleType, reading: Reading) -> None:
     """Give a module what its classes read and only its guard makes; a line of the `reading` says so."""
     path = getattr(module, "__file__", None) or ""
     text = _source(path)
-    guards = [n for n in ast.parse(text).body if is_guard(n)] if "__name__" in text else []
+    guards = [n for n in ast.parse(text).body if isinstance(n, ast.If) and is_guard(n)] if "__name__" in text else []
     body = [statement for guard in guards for statement in guard.body]
     wanted = _read_by_classes(module, text, path) & {name for statement in body for name in _stored(statement)} - {*vars(module), *dir(builtins)}
     if not wanted:

@@ -87,7 +87,7 @@ def _unmade(cls: type[Any], tree: ast.AST | None) -> list[str]:
     nodes = [n for base in cls.__mro__ if not _is_of_torch(base) for n in ast.walk(tree_of(base) or ast.Module([], []))]
     made = {n.attr for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)}
     calls = [n for n in nodes if isinstance(n, ast.Call) and n.args]
-    made |= {n.args[0].value for n in calls if isinstance(n.args[0], ast.Constant)}  # `register_buffer("mask", …)`
+    made |= {str(n.args[0].value) for n in calls if isinstance(n.args[0], ast.Constant)}  # `register_buffer("mask", …)`
     own = [n.attr for n in ast.walk(tree or ast.Module([], [])) if isinstance(n, ast.Attribute) and ast.unparse(n.value) == "self"]
     return list(dict.fromkeys(name for name in own if name not in made and name != "training" and not hasattr(cls, name)))
 
