@@ -351,17 +351,17 @@ def test_an_argument_whose_entries_are_read_one_by_one_is_as_many_sizes() -> Non
             self.grid = image_size[0] // patch, image_size[1] // patch
 
     class Net:
-        def __init__(self, image_size, stride: tuple[int, int], pattern: tuple[int, int], width: int, patch: int):
+        def __init__(self, image_size, stride: tuple[int, int], pattern: tuple[int, int], width: int, patch: int, win_size: int = 0):
             self.cut, (self.rows, self.columns) = Cut(image_size, patch), stride
             first, second = pattern
             self.width = [width] * (first + second)
 
     Net.__init__.__globals__["Cut"] = Cut
     try:
-        found = usual.chosen(Net, ("image_size", "pattern", "width", "n_cls"))
+        found = usual.chosen(Net, ("image_size", "pattern", "width", "n_cls", "win_size"))
     finally:
         del Net.__init__.__globals__["Cut"]
-    assert found == {"image_size": [224, 224], "pattern": [1, 1], "width": 512, "n_cls": 1000}
+    assert found == {"image_size": [224, 224], "pattern": [1, 1], "width": 512, "n_cls": 1000, "win_size": 100}
 
 
 def test_names_of_tied_weights_that_are_a_list_are_the_table_that_transformers_asks_for_now() -> None:

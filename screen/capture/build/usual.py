@@ -7,10 +7,10 @@ numbers of noise (DCGAN), growth by 32 channels (DenseNet), 0.25 of a commitment
 DDPM (Ho et al. 2020, appendix B: two residual blocks for each resolution, attention at 16 × 16; 128 channels, multiplied by 1, 2, 2, 2, in its code)
 and improved-diffusion, which has attention at 16 and 8; of adapters those of LoRA (Hu et al. 2021, appendix D: rank 4, α 32); rotary embeddings have
 base 10,000 (Su et al. 2021), group norms 32 groups (Wu & He 2018), detectors 100 queries (DETR, Carion et al. 2020), codecs of sound eight codebooks
-of 1,024 codes (EnCodec at 6 kbps, Défossez et al. 2022), and tables eight columns of numbers, as California housing has. The words in the name of an
-argument say which of these it is, else what layers it goes into; one that may be `None` by its annotation and has no such word is, and one that the
-code compares with words is the first of these. They stand in the message that asks for the numbers, and nothing is judged with them before somebody
-says so: how many blocks there are decides a verdict.
+of 1,024 codes (EnCodec at 6 kbps, Défossez et al. 2022), windows of measured series 100 steps (Anomaly Transformer, Xu et al. 2022), and tables eight
+columns of numbers, as California housing has. The words in the name of an argument say which of these it is, else what layers it goes into; one that
+may be `None` by its annotation and has no such word is, and one that the code compares with words is the first of these. They stand in the message
+that asks for the numbers, and nothing is judged with them before somebody says so: how many blocks there are decides a verdict.
 """
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ ROWS: tuple[tuple[str, int | float | str | list[int]], ...] = (
     (r"(n|num)_?queries$", 100),
     (r"(n|num)_?(codebooks|quantizers)$", 8),
     (r"codebook_?size$", 1024),
+    (r"^win_?size$", 100),
     (r"^act(ivation)?(_?(fn|func(tion)?|name|type|layer))?$", "gelu"),
     (r"(^|_)(dropout|drop|p|prob|droprate|dropping)($|_)|dropout|drop_?(rate|prob|path)|drop$", 0.1),
     (_DEVICE, "cpu"),
