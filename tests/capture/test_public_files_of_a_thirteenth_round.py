@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,7 +11,7 @@ import torch
 
 from screen.capture.build import usual
 from screen.capture.build.needs import Needs
-from screen.capture.kernels import older
+from screen.capture.kernels import older, stand_in
 from screen.capture.kernels.scans import scan
 from tests.capture.public_files import HEAD, Write, built, runs, writing
 
@@ -228,7 +229,11 @@ class Net(nn.Module):
 """
 
 
-def test_a_linear_recurrence_whose_kernel_needs_a_gpu_is_stood_in_for(write: Write) -> None:
+def test_a_linear_recurrence_whose_kernel_needs_a_gpu_is_stood_in_for(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [n for n in sys.modules if n.partition(".")[0] in stand_in.PACKAGES]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(stand_in, "_standing", set())
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
     (one,) = built(write(SCANNED))
     assert runs(one) and any("`accelerated_scan` is not installed" in note for note in one.info.notes)
     gates, tokens = torch.rand(2, 3, 5), torch.randn(2, 3, 5)
