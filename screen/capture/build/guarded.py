@@ -27,6 +27,8 @@ def supply(module: ModuleType, reading: Reading) -> None:
     path = getattr(module, "__file__", None) or ""
     text = _source(path)
     guards = [n for n in ast.parse(text).body if isinstance(n, ast.If) and is_guard(n)] if "__name__" in text else []
+    if not guards:
+        return
     body = [statement for guard in guards for statement in guard.body]
     wanted = _read_by_classes(module, text, path) & {name for statement in body for name in _stored(statement)} - {*vars(module), *dir(builtins)}
     if not wanted:
