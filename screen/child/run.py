@@ -311,9 +311,16 @@ def _refused(error: BaseException, request: Request) -> str:
     return _ENCLOSED if request.sandbox != "off" and any(isinstance(one, PermissionError) for one in chain(error)) else ""
 
 
+_OF_312 = re.compile(r"""^\s*(class|def|async def)\s+\w+\s*\[|^\s*type\s+\w+\s*(\[.*\])?\s*=|\bf(["'])(?:(?!\3).)*\{[^{}"']*\3""", re.MULTILINE)
+"""Lines that Python reads from 3.12 on: `class Net[T]`, `type Rows = list[int]`, quotes of an f-string inside of it."""
+
+
 def _advice(error: BaseException, request: Request) -> str:
     if isinstance(error, ModuleNotFoundError | NotInstalled) and error.name:
         return f"Install `{error.name.partition('.')[0]}`, or run `screen` where it can be imported"
+    if isinstance(error, SyntaxError) and sys.version_info < (3, 12) and _OF_312.search(error.text or ""):
+        own = ".".join(map(str, sys.version_info[:2]))
+        return f"Python 3.12 reads that line, and this is Python {own}: install `screen` into an environment of Python 3.12, and run it there"
     if nothing_at := none_at(error):
         listed = ", ".join(f"`{n}`" for n in nothing_at)
         return f"There {listed} is None: give it a value, `--set NAME=…`, or add a function `build_model()` to a file"

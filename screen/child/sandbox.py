@@ -36,6 +36,10 @@ RUNNER = ("GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_
 """Variables that name files of a runner."""
 CACHES = ("TMPDIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "NUMBA_CACHE_DIR", "MPLCONFIGDIR")
 """Variables that name folders which libraries write to: all of them are the scratch folder."""
+SHARED = (".cache", ".config")
+"""Folders of a home that hold one for each program."""
+MOST = 2000
+"""Entries of a home that are linked."""
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/nvidia*", "/dev/nvidia-caps/*", "/dev/kfd", "/dev/dri/*")
 """What is written to outside of that folder; graphics cards are of use to the probe."""
 
@@ -156,6 +160,8 @@ def enclose(scratch: str, hidden: Iterable[str], kept: Collection[int] = ()) -> 
         _drop_rights()
         _prctl(_NO_NEW_RIGHTS, 1)
         _restrict(scratch, hidden)
+        if (home := _mirrored(os.path.expanduser("~"), scratch)) is not None:
+            os.environ["HOME"] = home
     if _filters():
         code = _filter(kept)
         program = _Program(len(code) // 8, code)
@@ -198,6 +204,32 @@ def clear(folder: str) -> None:
                     os.rename(entry.path, os.path.join(folder, f".{fresh}-{os.getpid()}"))
                 os.rmdir(one.path)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def _mirrored(home: str, scratch: str) -> str | None:
+    """A folder below the one that may be written to, with links to all that lies in the user's home: what is there is found, and a library that makes
+    a cache of its own there makes it here. None where there is no home, or more in it than is linked."""
+    mirror = os.path.join(scratch, "home")
+    try:
+        found = [(name, entry.path) for name, entry in _entries(home)]
+        if len(found) > MOST:
+            return None
+        os.makedirs(mirror)
+        for name, path in found:
+            os.makedirs(os.path.dirname(os.path.join(mirror, name)), exist_ok=True)
+            os.symlink(path, os.path.join(mirror, name))
+    except OSError:
+        return None
+    return mirror
+
+
+def _entries(home: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """What lies in a home, and in those folders of it that hold one for each program."""
+    for entry in os.scandir(home):
+        if entry.name in SHARED and entry.is_dir(follow_symlinks=False):
+            yield from ((os.path.join(entry.name, inner.name), inner) for inner in os.scandir(entry.path))
+        else:
+            yield entry.name, entry
 
 
 def _parents(path: str) -> Iterator[str]:

@@ -79,8 +79,9 @@ def test_a_configuration_is_the_whole_file(write: Any, tmp_path: Path) -> None:
     base = "defaults:\n  - model: tiny\n  - _self_\neps: 1e-5\nrun:\n  dir: ${now:%Y}\n  size: ${model.width}\n"
     (tmp_path / "conf" / "base.yaml").write_text(base)
     (tmp_path / "conf" / "model" / "tiny.yaml").write_text("width: 16\nlayers: 2\n")
-    command, b = followed(path)
-    assert command == "model.py::Net --config conf/base.yaml" and b.model.eps == 1e-5 and len(b.model.maps) == 2
+    (b,) = built(path)
+    assert "its settings are those of `conf/base.yaml`, the one table of the project that has them" in b.info.notes
+    assert b.model.eps == 1e-5 and len(b.model.maps) == 2
     assert b.info.changed == {"config": [None, "conf/base.yaml"]}
 
 
@@ -167,3 +168,31 @@ def test_a_file_of_which_nothing_is_a_setting_is_told(write: Any, tmp_path: Path
     path = write("class Net(Base):\n    pass\n")
     (b,) = built(f"{path}::Net", **{OPTIONAL + key: value for key, value in load({"config": "c.yaml"}).config.items()})
     assert ("nothing that `c.yaml` says is a setting of `Net`" in b.info.notes) is not used
+
+
+PARTS = """
+class Part(nn.Module):
+    def __init__(self, width, rows, depth, rate):
+        super().__init__()
+        self.maps = nn.ModuleList(nn.Linear(width, width) for _ in range(depth))
+
+class Net(Base):
+    def __init__(self, width, layers, part):
+        super().__init__(width, layers)
+        self.part = Part(width, rows=2, **part)
+"""
+
+
+def test_the_one_table_that_has_all_is_taken_and_what_a_call_says_beside_a_table_is_not_asked_for(write: Any, tmp_path: Path) -> None:
+    path = write(PARTS)
+    (tmp_path / "config.json").write_text('{"train": {"rate": 1}, "net": {"width": 16, "layers": 2, "part": {"depth": 3, "rate": 0.5}}}')
+    (b,) = built(path)
+    assert runs(b) == "" and len(b.model.part.maps) == 3 and b.model.embed.embedding_dim == 16
+    assert "its settings are those of `config.json:net`, the one table of the project that has them" in b.info.notes
+    (tmp_path / "same.yaml").write_text("width: 16\nlayers: 2\npart: {depth: 3, rate: 0.5}\nsteps: 9\n")
+    _read.cache_clear(), beside.cache_clear()
+    assert len(built(path)[0].model.part.maps) == 3
+    (tmp_path / "deep.yaml").write_text("width: 16\nlayers: 2\npart: {depth: 30, rate: 0.5}\n")
+    _read.cache_clear(), beside.cache_clear()
+    with pytest.raises(ScreenError, match=r"A file of the project has them: `screen check model\.py::Net --config "):
+        built(path)

@@ -22,6 +22,7 @@ from screen.child.host import Host
 from screen.child.launch import safe_path
 from screen.child.protocol import Request
 from screen.child.results import Capture
+from screen.child.run import explain
 from tests.shared import ROOT
 
 pytestmark = pytest.mark.by_the_day
@@ -135,6 +136,24 @@ def test_every_way_to_end_is_an_error_with_its_line(host: Host, tmp_path: Path, 
     assert found.error.stage in ("load", "limits") if place != "forward" else found.error.stage in ("trace", "limits")
     assert found.error.line == (FIRST[place] if located else None)
     assert "\n" not in str(found.error)
+
+
+@pytest.mark.parametrize(
+    ("line", "later"),
+    [
+        ("class Net[T](nn.Module):", True),
+        ("type Rows = list[int]", True),
+        ("print(f\"{rows[\"a\"]}\")", True),
+        ("print(f\"{rows['a']}\", \"{}\")", False),
+        ("class Net(nn.Module)", False),
+        ("type(x) = 3", False),
+        ("def f(:", False),
+    ],
+)
+def test_a_line_that_a_later_python_reads_is_told_as_one(line: str, later: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 11, 4, "final", 0))
+    error = explain(SyntaxError("invalid syntax", ("model.py", 1, 1, line)), Request("model.py"), "load")
+    assert ("Python 3.12 reads that line, and this is Python 3.11" in str(error)) is later and "SyntaxError: invalid syntax" in str(error)
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,8 @@ REFUSED = {
     "the report by a link": "open(HERE / 'link.json')",
     "keys of the user": "open(HERE / 'home' / '.netrc')",
     "a folder of keys": "open(HERE / 'home' / '.ssh' / 'id')",
+    "keys of the user by the name of the home": "open(os.path.expanduser('~/.netrc'))",
+    "what lies in the home, written": "open(os.path.expanduser('~/.cache/words.txt'), 'a')",
     "memory of its parent": "open(f'/proc/{os.getppid()}/mem', 'rb')",
     "the environment of its parent": "open(f'/proc/{os.getppid()}/environ', 'rb')",
     "tracing its parent": "called(LIBC.ptrace(16, os.getppid(), None, None))",
@@ -62,6 +64,9 @@ DONE = {
     "a thread": "threading.Thread(target=int).start()",
     "nowhere": "open(os.devnull, 'w').write('x')",
     "a signal to itself": "os.kill(os.getpid(), 0)",
+    "what lies in the home": "open(os.path.expanduser('~/.cache/words.txt')).read()",
+    "a cache that a library makes in the home": "os.makedirs(os.path.expanduser('~/.cache/a/b'), exist_ok=True)",
+    "a file that it makes there": "open(os.path.expanduser('~/.of_a_library'), 'w')",
     "names in a folder": "os.listdir('/')",
 }
 SOURCE = """
@@ -90,6 +95,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     here = tmp_path_factory.mktemp("tree")
     (here / "words.txt").write_text("words")
     (here / "home" / ".ssh").mkdir(parents=True)
+    (here / "home" / ".cache").mkdir()
+    (here / "home" / ".cache" / "words.txt").write_text("words")
     for name in ("report.json", "home/.netrc", "home/.ssh/id"):
         (here / name).write_text("hidden")
     (here / "link.json").symlink_to("report.json")
@@ -110,6 +117,7 @@ def answers(host: Host, tree: Path) -> dict[str, int]:
     """Name of an attempt -> the number of its error, 0 where it was done."""
     found = host.capture(Request(f"{tree / 'model.py'}::Net", sandbox="require", hidden=(str(tree / "report.json"),)))
     assert "done" in str(found.error) and not (tree / "made").exists()
+    assert {path.name for path in (tree / "home").rglob("*")} == {".ssh", "id", ".netrc", ".cache", "words.txt"}
     answers: dict[str, int] = ast.literal_eval(found.log.splitlines()[-1])
     return answers
 

@@ -76,7 +76,8 @@ def looks(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, sa
 def _is_state(value: Any, said: bool) -> bool:
     """Whether the first tensor in a value can be a stream: a float sequence; rows or images where somebody says so."""
     main = first_tensor(value, value)
-    return bool(main.dtype.is_floating_point and (main.dim() == 3 or (said and main.dim() > 1)))
+    wide = said or main.shape[-1:] != (1,)  # one number for each step is a series, and no stream
+    return bool(main.dtype.is_floating_point and wide and (main.dim() == 3 or (said and main.dim() > 1)))
 
 
 def _is_positioned(graph: Graph) -> bool:

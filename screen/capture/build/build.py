@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from screen.capture.build import launcher, libraries, offline, piecewise, python_file, rows, settings_files, usual
+from screen.capture.build import guarded, launcher, libraries, offline, piecewise, python_file, rows, settings_files, usual
 from screen.capture.inputs import explicit
 from screen.capture.build.block import largest_stack, looks
 from screen.capture.build.built import Built, TargetInfo, info_of
@@ -152,6 +152,8 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
     if spec.argument is not None:
         entries = {name: partial(entry, spec.argument) for name, entry in entries.items()}
     reading = python_file.reading_of(module)
+    with workshop(values=Values.FEW):
+        guarded.supply(module, reading)
     told: dict[str, Told] = {}
 
     def making(choose: bool = False) -> tuple[list[Made], list[str], dict[str, dict[str, Any]]]:
@@ -174,6 +176,11 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
             asked = error if isinstance(error, Needs) else needs(next(iter(entries)), [error.path])
             filed = OPTIONAL not in settings and spec.path is not None and usual.of_rows(dict.fromkeys(asked.lacking)) is None
             command = _filed(spec, entries, given, module, reading) if filed else ""
+            alone = settings_files.sole(spec.path or "", shlex.split(command)[2].rpartition("::")[2], asked.lacking) if command else None
+            if alone is not None and " --set " not in command:
+                note = f"its settings are those of `{alone.text}`, the one table of the project that has them"
+                return [replace(one, info=replace(one.info, notes=(note, *one.info.notes))) for one in
+                        _python(spec, {**settings, **alone.settings}, inputs, depth, known)]  # fmt: skip
             if command:
                 asked.try_ = f"A file of the project has them: `{command}`. {asked.try_}"
                 raise asked from None
@@ -222,7 +229,7 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
     several = len(made) > 1
     if several:
         made = python_file.drop_contained(made, lambda entry: entry[0])
-    built = []
+    built, remade = [], list[str]()
     for name, (whole, record, changed) in made:
         label = f"{spec.text}::{name}" if several and len(made) > 1 else spec.text
         parts = inner(name, whole)
@@ -244,6 +251,7 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
             if not part and (other := _instead(name, entries[name], given[name], model, ready, module, reading)) is not None:
                 maker, (model, own, changed), lines = other
                 told[name].notes.append(f"`{maker}` makes it: its own defaults do not run")
+                remade.append(name)
                 told[name].notes += lines
                 ready = _ready(shown, model, spec.kind, stated, inputs, depth, own, changed, known, author=vars(module)[maker])
             fails = any(TRIED in note for note in ready.info.notes)
@@ -259,7 +267,17 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
             info = replace(ready.info, notes=(*given_back, *reading.lines, *told[name].notes, *refused, *notes, *ready.info.notes))
             whole_numbers = of_entry(entries[name], given[name], module)
             built.append(replace(ready, info=info, integers=whole_numbers, entry=name, part=part, supplied=told[name].settings))
-    return built
+    return _without_derived(built, entries, remade)
+
+
+def _without_derived(built: list[Built], entries: Mapping[str, Any], remade: list[str]) -> list[Built]:
+    """The models without those whose forward fails and whose class is derived from one whose own defaults do not run either (`remade`); the notes of
+    the others name them."""
+    bases = tuple(entries[name] for name in remade)
+    kinds = {one.entry: entries[one.entry] for one in built if any(TRIED in note for note in one.info.notes) and one.entry not in remade}
+    left = [name for name, kind in kinds.items() if isinstance(kind, type) and issubclass(kind, bases)]
+    more = tuple(f"not judged: `{name}` does not run with its own defaults" for name in left)
+    return [replace(one, info=replace(one.info, notes=(*one.info.notes, *more))) for one in built if one.entry not in left]
 
 
 def _filed(
@@ -354,9 +372,11 @@ def _running(chosen: list[Made], weights: Mapping[str, tuple[int, int]]) -> list
 def _instead(
     name: str, entry: Any, given: dict[str, Any], model: nn.Module, ready: Built, module: ModuleType, reading: Reading
 ) -> tuple[str, tuple[nn.Module, Record, dict[str, list[Any]]], list[str]] | None:
-    """A function of the file that makes a model of a class whose forward fails with a part that its own defaults choose, `Net(block=Block)`, and what
-    is said of what it makes: the first one whose forward runs; None elsewhere."""
-    if not isinstance(entry, type) or ready.info.block or not isinstance(outcome(on_meta(model), ready.args, ready.kwargs).error, TypeError):
+    """A function of the file that makes a model of a class whose forward fails with a part that its own defaults choose, `Net(block=Block)`, or does
+    not know a word of theirs, and what is said of what it makes: the first one whose forward runs; None elsewhere."""
+    if not isinstance(entry, type) or ready.info.block:
+        return None
+    if not isinstance(outcome(on_meta(model), ready.args, ready.kwargs).error, TypeError | AssertionError):
         return None
     for maker in python_file.makers(module, entry)[:_CALLS]:
         told, tried = Told(), list[str]()

@@ -4,7 +4,7 @@
     def setup_caches(self, max_batch_size, max_seq_length): … self.freqs_cis = …
 
 Where the forward of a model asserts that an attribute of it is there, the attribute is `None`, and one method alone sets it, that method is called
-with sizes: a batch for arguments of that name, a length for the others.
+with sizes: a batch for arguments of that name, a length for the others. So it is where the forward reads an attribute that no constructor made.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ BATCH, LENGTH = 2, 64
 
 
 def waits(model: nn.Module) -> bool:
-    """Does the forward assert that something is there which is not?"""
-    return any(getattr(model, name, 0) is None for name in _insisted(model))
+    """Does the forward ask for something that is not there?"""
+    return any(getattr(model, name, None) is None for name in _insisted(model))
 
 
 def set_up(model: nn.Module, batch: int = BATCH) -> tuple[str, ...]:
     """Call such methods, and say which."""
     done: list[str] = []
     for name in _insisted(model):
-        if getattr(model, name, 0) is not None:
+        if getattr(model, name, None) is not None:
             continue
         methods = [m for m in vars(type(model)).values() if inspect.isfunction(m) and m.__name__ not in ("__init__", "forward") and _sets(m, name)]
         sizes = _sizes(methods[0], batch) if len(methods) == 1 else None
@@ -41,7 +41,7 @@ def set_up(model: nn.Module, batch: int = BATCH) -> tuple[str, ...]:
                 methods[0](model, *sizes)
         except Exception:  # it needs what cannot be told: the forward's own message stands
             continue
-        done.append(f"`{methods[0].__name__}({', '.join(map(str, sizes))})` was called before `forward`, which asserts `{name}`")
+        done.append(f"`{methods[0].__name__}({', '.join(map(str, sizes))})` was called before `forward`, which asks for `{name}`")
     return tuple(done)
 
 
@@ -50,9 +50,11 @@ def _tree(function: Any) -> ast.AST:
 
 
 def _insisted(model: nn.Module) -> list[str]:
-    """Attributes that the forward asserts to be there: `assert self.x is not None`."""
+    """Attributes that the forward asserts to be there, `assert self.x is not None`, and those that it reads and that nothing has made."""
     found: list[str] = []
     for node in ast.walk(_tree(getattr(type(model), "forward", None))):
+        if isinstance(node, ast.Attribute) and _own(node) and isinstance(node.ctx, ast.Load) and not hasattr(model, node.attr):
+            found.append(node.attr)
         for test in ast.walk(node.test) if isinstance(node, ast.Assert) else ():
             if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot) and _own(test.left):
                 found.append(test.left.attr)  # type: ignore[attr-defined]

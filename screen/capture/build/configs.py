@@ -26,7 +26,7 @@ import torch
 from torch import nn
 
 from screen.capture.build.examples import example
-from screen.capture.build.needs import Needs, needs
+from screen.capture.build.needs import Needs, needs, refuses
 from screen.capture.build.own_tables import as_table, stated, tables_of
 from screen.capture.build.overrides import changes, plain, unknown
 from screen.capture.build.reads import (
@@ -43,6 +43,7 @@ from screen.capture.build.reads import (
     reads,
     reads_below,
     source_of,
+    spreads,
     tree_of,
     unpacked,
     with_defaults,
@@ -186,11 +187,19 @@ def _says_nothing(parameter: inspect.Parameter) -> bool:
     return bool(re.fullmatch(r"(typing\.)?(Dict|dict|Mapping|Any|object|DictConfig|OmegaConf|ConfigDict|Namespace|SimpleNamespace)(\[.*\])?", text))
 
 
+def _is_dictionary(note: Any, entry: Any) -> bool:
+    """Does an annotation mean a dictionary of the author's own, whose entries are its attributes?"""
+    cls = globals_of(entry).get(note) if isinstance(note, str) else note
+    return isinstance(cls, type) and issubclass(cls, dict) and not fields_of(cls)
+
+
 def is_config(parameter: inspect.Parameter, entry: Any, deep: int = HANDED) -> bool:
     """Is an argument without a class of its own read as a configuration: asked for names, and (almost) never told to do anything, here or where it is
     handed on?"""
-    if parameter.default not in (parameter.empty, None) or not _says_nothing(parameter):
+    if parameter.default not in (parameter.empty, None) or not (_says_nothing(parameter) or _is_dictionary(parameter.annotation, entry)):
         return False
+    if spreads(entry, parameter.name):
+        return True
     tree, name, asked, told = tree_of(entry), parameter.name, 0, 0
     held = held_as(entry, name)
     for node in ast.walk(tree) if tree is not None else ():
@@ -252,7 +261,7 @@ def _taken(cls: type[Any]) -> list[str]:
 def defaults_of(cls: type[Any]) -> dict[str, Any]:
     """The settings of a config class that have defaults, with these."""
     if not _unset(cls):
-        with contextlib.suppress(TypeError):  # it is none without a table that its defaults leave out
+        with contextlib.suppress(TypeError, ValueError, AssertionError):  # it is none without a table that its defaults leave out
             return entries_of(cls())
     return {p.name: p.default for p in inspect.signature(cls).parameters.values() if p.default is not p.empty}
 
@@ -307,11 +316,10 @@ def build_config(
         told.append(f"`{name}` is that of {place}")
     try:
         base = cls(**{key: given[key] for key in _unset(cls)})
-    except TypeError as error:
-        if "must be a mapping, not NoneType" not in str(error):
-            raise
-        given = {**_parts_of(cls, given, name, entry), **given}  # `Vision(**vision_config)` of one that is left out
-        base = cls(**given)
+    except Exception as error:
+        if isinstance(error, TypeError) and "must be a mapping, not NoneType" in str(error):
+            given = {**_parts_of(cls, given, name, entry), **given}  # `Vision(**vision_config)` of one that is left out
+        base = _accepted(cls, given, name, entry)
     for key, value in settings.items():
         old = getattr(base, key, None)
         if isinstance(value, dict) and old is not None and not isinstance(old, dict | type) and _is_settings(type(old)):
@@ -325,6 +333,22 @@ def build_config(
         **below,
         **{f"{name}.{key}": [None, settings[key]] for key in _unset(cls) if key in settings},
     }
+
+
+def _accepted(cls: type[Any], given: Mapping[str, Any], name: str, entry: Any) -> Any:
+    """An object of a class that refuses its own defaults. Raises `UsageError` for those that stand for nothing: those below zero, and those that are
+    `None` where it fails."""
+    try:
+        return cls(**given)
+    except Exception as error:
+        own = [f for f in frames(error) if not f[0].f_code.co_filename.startswith((TORCH, HERE))]
+        said = statement(own[-1][0].f_code.co_filename, own[-1][1]) if own else None
+        asked = {node.attr for node in parts_of(said) if isinstance(node, ast.Attribute)} if said is not None else set()
+        known = {p.name: p.default for p in inspect.signature(cls).parameters.values() if p.name not in given}
+        left = {key: value for key, value in known.items() if (value is None and key in asked) or (type(value) is int and value < 0)}
+        if not left:
+            raise
+        raise refuses(getattr(entry, "__name__", str(entry)), {f"{name}.{k}": v for k, v in left.items()}, f"`{cls.__name__}`") from error
 
 
 def is_asked_of(name: str, key: str, entry: Any) -> bool:

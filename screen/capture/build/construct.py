@@ -53,7 +53,7 @@ from screen.capture.build.launcher import launched
 from screen.capture.build.offline import do_without, without_file
 from screen.capture.build.libraries import lacks_torchvision
 from screen.capture.build.reads import only_kept
-from screen.capture.build.unread import switches
+from screen.capture.build.unread import compiled, switches
 from screen.capture.build.overrides import nest, plain, unknown
 from screen.capture.initial.buffers import Record, buffers
 from screen.errors import LoadError, ScreenError, UsageError
@@ -261,6 +261,10 @@ def construct(
                 return construct(name, entry, settings, module, told)
         if off := switches(error, entry, settings):
             told.notes.append(f"weights are never downloaded: {', '.join(f'`{key}=False`' for key in off)}")
+            return construct(name, entry, {**settings, **off}, module, told)
+        if (off := compiled(error, kwargs)) and not {*off} & {*settings}:
+            told.notes.append(f"kernels of its own are not compiled here: {', '.join(f'`{key}=False`' for key in off)}")
+            told.settings |= off
             return construct(name, entry, {**settings, **off}, module, told)
         if (unseen := _unseen(error, entry)) is not None and not {*unseen[1]} & {*settings}:
             stated, place = example(entry, unseen[1], globals_of(entry), loosely=True)

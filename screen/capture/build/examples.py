@@ -25,7 +25,7 @@ import re
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -353,12 +353,22 @@ def _sources(file: str, name: str) -> Iterator[_Source]:
         if path.endswith(".py"):
             source = _parsed(path)
             if source is not None and _imports(source.tree, name, parts):
-                yield source
+                above = {} if source.options else _options_above(path)
+                yield replace(source, options=above, names=literals(source.tree, above, source.names)) if above else source
             continue
         for block in _BLOCK.finditer(text):
             source = _made(path, block[1], text[: block.start(1)].count("\n"))
             if source is not None and _imports(source.tree, name, parts):
                 yield source
+
+
+def _options_above(path: str) -> dict[str, Any]:
+    """The command line of the one file of a project that imports a class or function of this file, and hands its options on, `Trainer(args)`."""
+    own = _parsed(path)
+    names = [n.name for n in ast.walk(own.tree) if isinstance(n, ast.ClassDef | ast.FunctionDef)] if own is not None else []
+    others = [_parsed(other) for other in _project(path) if other.endswith(".py")]
+    held = [s.options for s in others if s is not None and s.options and any(_imports(s.tree, name, {Path(path).stem}) for name in names)]
+    return held[0] if len(held) == 1 else {}
 
 
 def _project(file: str) -> tuple[str, ...]:
@@ -434,6 +444,11 @@ def _parsed(path: str, deep: int = IMPORTS) -> _Source | None:
                 source.options, source.settings = {**settings, **source.options}, os.path.basename(other.path)
             source.names |= other.names if "*" in named else {k: other.names[n] for k, n in named.items() if n in other.names}
     source.names = literals(tree, source.options, source.names)
+    for call in [n for n in ast.walk(tree) if isinstance(n, ast.Call) and ast.unparse(n.func).endswith(".init")]:
+        for keyword in [k for k in call.keywords if k.arg == "config"]:  # `wandb.init(config=PLAN)`, and then `wandb.config.width`
+            with contextlib.suppress(Open):
+                told = value_of(keyword.value, source.names, source.options, {})
+                source.options = {**(told if isinstance(told, dict) else {}), **source.options}
     return source
 
 

@@ -122,8 +122,10 @@ def _is_arithmetic(call: ast.Call) -> bool:
 
 
 def _is_option(node: ast.AST, options: dict[str, Any]) -> bool:
-    """Is it one of these, `args.width`?"""
-    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id != "self" and node.attr in options
+    """Is it one of these, `args.width`, `self.args.width`?"""
+    if not isinstance(node, ast.Attribute) or node.attr not in options:
+        return False
+    return isinstance(node.value, ast.Attribute) or (isinstance(node.value, ast.Name) and node.value.id != "self")
 
 
 class _Options(ast.NodeTransformer):

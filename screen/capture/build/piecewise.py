@@ -24,6 +24,7 @@ from types import CodeType, ModuleType
 
 from screen.capture.build.absent import imported
 from screen.capture.build.launcher import launched
+from screen.capture.build.libraries import lacks_torchvision
 from screen.capture.build.offline import do_without
 from screen.capture.inputs.missing import frames
 from screen.capture.kernels.older import leave_out
@@ -68,7 +69,7 @@ def trains(path: str) -> bool:
 
 
 def _trains(node: ast.stmt) -> bool:
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or _is_guard(node):
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or is_guard(node):
         return False
     waiting: list[ast.AST] = [node]
     while waiting:
@@ -86,7 +87,7 @@ def _sets_up(node: ast.stmt) -> bool:
     return bool(named & _PROVIDED)
 
 
-def _is_guard(node: ast.stmt) -> bool:
+def is_guard(node: ast.stmt) -> bool:
     return isinstance(node, ast.If) and "__name__" in ast.dump(node.test)
 
 
@@ -157,7 +158,7 @@ def _execute(code: CodeType, module: ModuleType, path: str) -> None:
         except Exception as error:
             if isinstance(error, ModuleNotFoundError) and (folder := above(importing(error), error.name or "")) is not None:
                 sys.path.append(folder)
-            elif not (launched(error) or stand_in(error) or leave_out(error) or do_without(error)):
+            elif not any(mend(error) for mend in (lacks_torchvision, launched, stand_in, leave_out, do_without)):
                 raise
 
 
@@ -302,4 +303,4 @@ def replaced(error: NameError, found: Reading) -> str:
     return next((t for t in found.lines if t.startswith(f"{place} ")), f"{place} did not run") if place else ""
 
 
-__all__ = ["GUARD", "Reading", "above", "execute", "importing", "reading", "replaced", "trains"]
+__all__ = ["GUARD", "Reading", "above", "execute", "importing", "is_guard", "reading", "replaced", "trains"]

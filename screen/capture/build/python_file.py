@@ -84,7 +84,7 @@ READING = "__screen_reading__"
 
 def reading_of(module: ModuleType) -> piecewise.Reading:
     """What was left out when a module was read."""
-    found = vars(module).get(READING)
+    found = vars(module).setdefault(READING, piecewise.Reading())
     return found if isinstance(found, piecewise.Reading) else piecewise.Reading()
 
 

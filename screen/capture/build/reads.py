@@ -89,14 +89,39 @@ def reads(entry: Any, name: str) -> dict[str, bool]:
                 found[node.slice.value] = True
         elif isinstance(node, ast.Call) and (key := asked_for(node, name)):
             found.setdefault(key, False)
-    return found
+    return found | dict.fromkeys(_unmade(entry, tree) if spreads(entry, name) else (), True)
+
+
+def spreads(entry: Any, name: str) -> bool:
+    """Does a class make the entries of an argument its own attributes: `self.__dict__.update(config)`, `for key in config: setattr(self, key, …)`?"""
+    tree, held = tree_of(entry) if isinstance(entry, type) else None, held_as(entry, name)
+    pairs = {f"{one}.items()" for one in held} | held
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("self.__dict__.update", "vars(self).update"):
+            if any(ast.unparse(value) in held for value in (*node.args, *(k.value for k in node.keywords if k.arg is None))):
+                return True
+        elif isinstance(node, ast.For) and ast.unparse(node.iter) in pairs:
+            calls = [n for n in ast.walk(node) if isinstance(n, ast.Call) and ast.unparse(n.func) == "setattr" and n.args]
+            if any(ast.unparse(n.args[0]) == "self" for n in calls):
+                return True
+    return False
+
+
+def _unmade(cls: type[Any], tree: ast.AST | None) -> list[str]:
+    """The attributes that a class reads of its objects and that nothing in it or its bases makes."""
+    nodes = [n for base in cls.__mro__ if not _is_of_torch(base) for n in ast.walk(tree_of(base) or ast.Module([], []))]
+    made = {n.attr for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)}
+    calls = [n for n in nodes if isinstance(n, ast.Call) and n.args]
+    made |= {str(n.args[0].value) for n in calls if isinstance(n.args[0], ast.Constant)}  # `register_buffer("mask", …)`
+    own = [n.attr for n in ast.walk(tree or ast.Module([], [])) if isinstance(n, ast.Attribute) and ast.unparse(n.value) == "self"]
+    return list(dict.fromkeys(name for name in own if name not in made and name != "training" and not hasattr(cls, name)))
 
 
 def reads_below(entry: Any, name: str, seen: frozenset[tuple[Any, str]] = frozenset()) -> dict[str, bool]:
     """As `reads`; where `entry` itself reads nothing, what is read by the classes and functions to which it hands the argument on, `Encoder(cfg)`, or
     by one that takes its entries as arguments, `Settings(**cfg)`."""
     found = reads(entry, name)
-    if found or (entry, name) in seen or len(seen) > HANDED:
+    if (found and not spreads(entry, name)) or (entry, name) in seen or len(seen) > HANDED:
         return found
     for other, key in handed_on(entry, name):
         more = reads_below(other, key, seen | {(entry, name)}) if key else _taken(other)
@@ -111,7 +136,7 @@ def unpacked(entry: Any, name: str) -> list[str]:
 
 def handed_on(entry: Any, name: str) -> Iterator[tuple[Any, str]]:
     """The classes and functions to which the code of `entry` hands its argument `name` whole, each with the name that it has there: an empty one
-    where its entries become the arguments, `Settings(**cfg)`."""
+    where its entries become the arguments that the call does not say, `Settings(**cfg)`."""
     tree, names = tree_of(entry), {**globals_of(entry), **vars(sys.modules.get(str(getattr(entry, "__module__", "")), sys))}
     held = {*held_as(entry, name), *_kept_as(tree, name)}
     for node in ast.walk(tree) if tree is not None else ():
@@ -124,7 +149,8 @@ def handed_on(entry: Any, name: str) -> Iterator[tuple[Any, str]]:
             continue
         places = [p.name for p in known if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         pairs = [*zip(places, node.args, strict=False), *((k.arg, k.value) for k in node.keywords)]
-        yield from ((other, key or "") for key, value in pairs if ast.unparse(value) in held)
+        said = functools.partial(other, *node.args, **{k.arg: k.value for k in node.keywords if k.arg})  # `Part(width, **cfg)`: without the width
+        yield from ((other if key else said, key or "") for key, value in pairs if ast.unparse(value) in held)
 
 
 def _is_of_torch(other: Any) -> bool:
@@ -139,6 +165,19 @@ def _kept_as(tree: ast.AST | None, name: str) -> Iterator[str]:
                 several = isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple)
                 pairs = zip(target.elts, node.value.elts, strict=False) if several else [(target, node.value)]  # type: ignore[attr-defined]
                 yield from (ast.unparse(one) for one, value in pairs if isinstance(one, ast.Attribute) and ast.unparse(value) == name)
+
+
+def entries_told(entry: Any, name: str, deep: int = HANDED // 2) -> int:
+    """How many entries the code says that an argument has, `height, width = size`, `size[1]`, here or where it hands it on; 0 where it does not."""
+    tree = tree_of(entry)
+    held, most = {name, *_kept_as(tree, name)}, 0
+    for node in ast.walk(tree or ast.Module([], [])):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple) and ast.unparse(node.value) in held:
+            return len(node.targets[0].elts)
+        place = node.slice.value if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) else None
+        if type(place) is int and ast.unparse(node.value) in held:  # type: ignore[attr-defined]
+            most = max(most, place + 1)
+    return most or (max((entries_told(other, key, deep - 1) for other, key in handed_on(entry, name) if key), default=0) if deep else 0)
 
 
 def used_as(entry: Any, path: str, deep: int = HANDED // 2) -> str:
@@ -178,8 +217,11 @@ def _called(node: ast.expr, names: dict[str, Any]) -> Any:
 
 
 def _taken(other: Any) -> dict[str, bool]:
-    """The arguments of a class or function, with whether each must be there."""
-    known = inspect.signature(other).parameters.values()
+    """The arguments of a class or function, with whether each must be there; none where a call says more than it takes."""
+    try:
+        known = inspect.signature(other).parameters.values()
+    except (TypeError, ValueError):
+        return {}
     return {p.name: p.default is p.empty for p in known if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
 
 
@@ -225,8 +267,8 @@ def _names_in(row: ast.expr) -> list[str]:
 
 
 def compared(entry: Any, name: str) -> Iterator[str]:
-    """The words that the code compares an argument with, `kind == "xavier"`, `kind in ("xavier", "kaiming")`: that of a class or function, then of
-    the other classes of its file that have an argument of that name."""
+    """The words that the code compares an argument with, `kind == "xavier"`, `kind in ("xavier", "kaiming")`, or looks up by it, `KINDS[kind]`: that
+    of a class or function, then of the other classes of its file that have an argument of that name."""
     module = sys.modules.get(str(getattr(entry, "__module__", "")))
     others = [v for v in vars(module).values() if isinstance(v, type) and v.__module__ == module.__name__] if module is not None else []
     for owner in (entry, *others):
@@ -234,6 +276,10 @@ def compared(entry: Any, name: str) -> Iterator[str]:
             if isinstance(node, ast.Compare) and ast.unparse(node.left) in (name, f"self.{name}") and isinstance(node.ops[0], ast.Eq | ast.In):
                 values = node.comparators[0].elts if isinstance(node.comparators[0], ast.List | ast.Tuple | ast.Set) else node.comparators
                 yield from (v.value for v in values if isinstance(v, ast.Constant) and isinstance(v.value, str))
+            if isinstance(node, ast.Subscript) and ast.unparse(node.slice) in (name, f"self.{name}"):
+                table = _called(node.value, vars(module)) if module is not None else None
+                keys = [k.value for k in node.value.keys if isinstance(k, ast.Constant)] if isinstance(node.value, ast.Dict) else table
+                yield from (key for key in keys if isinstance(key, str)) if isinstance(keys, dict | list) else ()
 
 
 def is_iterated(entry: Any, name: str, deep: int = HANDED // 2) -> bool:
@@ -358,6 +404,7 @@ __all__ = [
     "compared",
     "entries_offered",
     "entries_read",
+    "entries_told",
     "globals_of",
     "handed_on",
     "held_as",
@@ -368,6 +415,7 @@ __all__ = [
     "reads",
     "reads_below",
     "source_of",
+    "spreads",
     "tree_of",
     "unpacked",
     "used_as",

@@ -2,7 +2,7 @@
 nobody states.
 
 They are named in the message that asks for it, `--config configs/base.yaml:model`, once the model builds with what stands there; nothing is judged
-with them before somebody says so: a project has several, and how deep a model is stands in them.
+with one of several before somebody says so: how deep a model is stands in them. Where one alone has all that is lacking, it is what the author says.
 """
 
 from __future__ import annotations
@@ -36,6 +36,10 @@ class Found:
     """What `--config` takes, from the working directory."""
     settings: Mapping[str, Any]
     """As the command line would give them."""
+    wanted: Mapping[str, Any]
+    """What of it is lacking."""
+    whole: bool
+    """Whether that is all."""
 
 
 def having(file: str, name: str, lacking: Iterable[str]) -> list[Found]:
@@ -50,10 +54,18 @@ def having(file: str, name: str, lacking: Iterable[str]) -> list[Found]:
                 ranked.append((-count, not named, section.count("."), steps, section, path, table))
     ranked.sort(key=lambda one: one[:6])
     found = []
-    for _, _, _, _, section, path, table in ranked[:TRIED]:
-        text = os.path.relpath(path) + (f":{section}" if section else "")
-        found.append(Found(text, {OPTIONAL + key: value for key, value in {"": text, **dict(tables.flat(table))}.items()}))
+    for count, _, _, _, section, path, table in ranked[:TRIED]:
+        text, flat = os.path.relpath(path) + (f":{section}" if section else ""), dict(tables.flat(table))
+        own = {key: value for key, value in flat.items() if any(f"{key}.".startswith((f"{k}.", f"{k.partition('.')[2] or k}.")) for k in wanted)}
+        settings = {OPTIONAL + key: value for key, value in {"": text, **flat}.items()}
+        found.append(Found(text, settings, own, -count == len(wanted)))
     return found
+
+
+def sole(file: str, name: str, lacking: Iterable[str]) -> Found | None:
+    """The table that alone has all of these names, or says of them what all others that have them say; None where there is none, or are several."""
+    found = [one for one in having(file, name, lacking) if one.whole]
+    return found[0] if found and all(one.wanted == found[0].wanted for one in found) else None
 
 
 @functools.lru_cache(maxsize=2)
@@ -88,4 +100,4 @@ def _names(table: Mapping[str, Any], name: str) -> bool:
     return False
 
 
-__all__ = ["Found", "having"]
+__all__ = ["Found", "having", "sole"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import os
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -20,6 +21,7 @@ from screen.capture.makeshift import Makeshift
 
 _READERS = {"from_pretrained", "load_state_dict_from_url", "load_pretrained", "hf_hub_download", "snapshot_download", "cached_download"}
 """Functions that read weights, of torch.hub, timm, transformers and huggingface_hub."""
+_COMPILER = os.path.join(os.path.dirname(torch.__file__), "utils", "cpp_extension.py")
 _PLAIN = torch.hub.load_state_dict_from_url
 
 
@@ -54,6 +56,25 @@ def switches(error: BaseException, entry: Any, given: Mapping[str, Any]) -> dict
     return {name: False for name in names if frame.f_locals.get(name) is True and given.get(name) is not True}
 
 
+def compiled(error: BaseException, given: Mapping[str, Any]) -> dict[str, bool]:
+    """The settings that are true and under which a constructor compiles kernels of its own where it failed, as they are to be: false; by their dotted
+    names, of the arguments and configurations `given`."""
+    trail = list(frames(error))
+    if not any(frame.f_code.co_filename == _COMPILER for frame, _ in trail):
+        return {}
+    for frame, line in reversed(trail):
+        above = condition(frame.f_code.co_filename, line)
+        if not isinstance(above, ast.If) or not any(n.lineno <= line <= (n.end_lineno or n.lineno) for n in above.body):
+            continue
+        if isinstance(above.test, ast.Name) and given.get(above.test.id) is True:
+            return {above.test.id: False}
+        if isinstance(above.test, ast.Attribute):
+            held = [name for name, value in given.items() if getattr(value, above.test.attr, None) is True]
+            if held:
+                return {f"{held[0]}.{above.test.attr}": False}
+    return {}
+
+
 def left_out(error: BaseException, made: Makeshift) -> bool:
     """Let what torch fetches for a model stay where it is; False where it is another error, or is so already."""
     if not any(frame.f_code is _PLAIN.__code__ for frame, _ in frames(error)):
@@ -76,4 +97,4 @@ def left_out(error: BaseException, made: Makeshift) -> bool:
     return True
 
 
-__all__ = ["asks_for_weights", "left_out", "switches"]
+__all__ = ["asks_for_weights", "compiled", "left_out", "switches"]

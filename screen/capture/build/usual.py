@@ -6,10 +6,11 @@ for an action), of its discount 0.99, of a graph 207 sensors (METR-LA, Li et al.
 numbers of noise (DCGAN), growth by 32 channels (DenseNet), 0.25 of a commitment loss (VQ-VAE), and speech at 16,000 Hz. Of a U-Net they are those of
 DDPM (Ho et al. 2020, appendix B: two residual blocks for each resolution, attention at 16 × 16; 128 channels, multiplied by 1, 2, 2, 2, in its code)
 and improved-diffusion, which has attention at 16 and 8; of adapters those of LoRA (Hu et al. 2021, appendix D: rank 4, α 32); rotary embeddings have
-base 10,000 (Su et al. 2021), group norms 32 groups (Wu & He 2018), detectors 100 queries (DETR, Carion et al. 2020), and tables eight columns of
-numbers, as California housing has. The words in the name of an argument say which of these it is, else what layers it goes into; one that may be
-`None` by its annotation and has no such word is, and one that the code compares with words is the first of these. They stand in the message that asks
-for the numbers, and nothing is judged with them before somebody says so: how many blocks there are decides a verdict.
+base 10,000 (Su et al. 2021), group norms 32 groups (Wu & He 2018), detectors 100 queries (DETR, Carion et al. 2020), codecs of sound eight codebooks
+of 1,024 codes (EnCodec at 6 kbps, Défossez et al. 2022), windows of measured series 100 steps (Anomaly Transformer, Xu et al. 2022), and tables eight
+columns of numbers, as California housing has. The words in the name of an argument say which of these it is, else what layers it goes into; one that
+may be `None` by its annotation and has no such word is, and one that the code compares with words is the first of these. They stand in the message
+that asks for the numbers, and nothing is judged with them before somebody says so: how many blocks there are decides a verdict.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from typing import Any
 from torch import nn
 
 from screen.capture.build.configs import config_of, defaults_of
-from screen.capture.build.reads import compared, is_iterated, used_as
+from screen.capture.build.reads import compared, entries_told, is_iterated, used_as
 from screen.graph.target import TargetSpec
 
 _DEVICE = r"^device$"
@@ -38,7 +39,7 @@ _TOKENS = (
     r"|(n|num)_(symbols|chars|characters|phonemes)$|(item|user|attribute|category)_(size|count|num)$"
     r"|(n|num)_(users|entities|relations|codes|categories)$"
 )
-_CLASSES = r"(class(es)?|labels)($|_)|(num_cls|cls_num)$"
+_CLASSES = r"(class(es)?|labels)($|_)|(num_cls|cls_num|n_cls)$"
 _LENGTH = r"len(gth)?($|_)|ctx|context|block_?size|positions?($|_)|window|(^|_)(time)?steps?$|horizon|^n_data$"
 LAYERS = 6
 """Layers of the base model: of each stage of a model that has a list of them there are fewer."""
@@ -74,6 +75,9 @@ ROWS: tuple[tuple[str, int | float | str | list[int]], ...] = (
     (r"pre_?norm", True),
     (r"(n|num)_?groups$", 32),
     (r"(n|num)_?queries$", 100),
+    (r"(n|num)_?(codebooks|quantizers)$", 8),
+    (r"codebook_?size$", 1024),
+    (r"^win_?size$", 100),
     (r"^act(ivation)?(_?(fn|func(tion)?|name|type|layer))?$", "gelu"),
     (r"(^|_)(dropout|drop|p|prob|droprate|dropping)($|_)|dropout|drop_?(rate|prob|path)|drop$", 0.1),
     (_DEVICE, "cpu"),
@@ -164,6 +168,8 @@ def chosen(entry: Any, lacking: tuple[str, ...]) -> dict[str, Any]:
             size = next(compared(entry, name), size if not text else None)
             size = _USED.get(used_as(entry, name)) if size is None and not text else size
         size = False if size is None and note in (bool, "bool") else size
+        several = entries_told(entry, name) if type(size) in (int, type(None)) and not text else 0
+        size = [1 if size is None else size] * several if several and (size is not None or _lists(note)) else size
         size = _listed(entry, name) if size is None and text and _lists(note) else size
         if type(size) is int and not {int, "int"} & {*_members(note)} and (_lists(note) or is_iterated(entry, name)):
             size = [64 if _fits(_WIDTHS, name) else LIST if size == LAYERS else size] * LIST

@@ -263,6 +263,10 @@ def _by_call(found: Failed, values: Values, look: Lookup) -> Iterator[tuple[str,
     elif found.name == "embedding":
         for name in _sources(found, values, x):
             yield name, look.ids(max(1, x.numel() // max(1, len(x))), batch=len(x)).reshape(x.shape) if x.dim() else torch.tensor(1)
+    elif found.name == "__getitem__" and "used as indices must" in str(found.error):
+        longest = max((v.shape[-1] for v in values.values() if isinstance(v, Tensor) and v.dim() > 1 and not v.dtype.is_floating_point), default=1)
+        for name in [n for one in operands[1:] if one.dtype.is_floating_point for n in _sources(found, values, one)]:
+            yield name, torch.arange(longest)  # places in a table, `self.mask[places]`
     elif found.name == "cross_entropy" and len(operands) > 1 and x.dim() == 2:
         for name in _sources(found, values, operands[1]):  # a part of the labels, where they come in pieces
             count = values[name].numel() * len(x) // max(1, operands[1].numel())
@@ -420,6 +424,8 @@ def _met(found: Failed, values: Values, a: Tensor, b: Tensor, free: int = 0) -> 
             for name in _sources(found, values, one):
                 if back == one.dim() and wanted == BATCH and (few := BATCH * values[name].numel() // have) and values[name].dtype.is_floating_point:
                     yield name, torch.empty(BATCH, few // BATCH, dtype=values[name].dtype, device="meta")  # too many samples were made of its numbers
+                if back == one.dim() and wanted % BATCH == 0:  # frames that were laid along the batch, `b f c h w -> (b f) c h w`
+                    yield from ((name, resized(values[name], axis, wanted // BATCH)) for axis in _along_batch(values[name], have))
                 if back == one.dim() and have == BATCH * wanted and values[name].dim() > 1:  # one for all samples, which it is repeated for
                     yield name, values[name][:1]
                 yield from ((name, v) for v in lengthened(values[name], have, wanted))
@@ -436,6 +442,11 @@ def _met(found: Failed, values: Values, a: Tensor, b: Tensor, free: int = 0) -> 
                 if low.dim() + 1 == high.dim():
                     yield name, torch.empty([*low.shape, high.shape[-1]], dtype=kind, device="meta")
             yield from ((name, v) for v in _pairs(values[name], low, high))
+
+
+def _along_batch(value: Tensor, length: int) -> list[int]:
+    """The axes of an argument that make a length together with its batch."""
+    return [axis for axis in range(1, value.dim() - 1) if value.dim() > 2 and value.shape[0] == BATCH and BATCH * value.shape[axis] == length]
 
 
 def _multiplied(found: Failed, values: Values, a: Tensor, b: Tensor) -> Iterator[tuple[str, Any]]:

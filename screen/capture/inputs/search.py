@@ -124,6 +124,8 @@ def _inferred(model: nn.Module, look: Lookup, fixed: Inputs, tried: list[str] | 
         return fuller(model, twin, look, found)
     if search.reached > mended and (found := _mended(model, twin, look, search, again=True)) is not None:
         return fuller(model, twin, look, found)
+    if search.read is not None and search.reached > (failed := outcome(twin, *search.read)).reached and failed.error is not None:
+        search.read = None  # what was mended came further than where the guesses of this one end
     found = search.spread or search.read or search.furthest
     if search.spread is None and search.read is None and tried is not None:
         tried += list(search.mains)[:SHOWN]

@@ -6,6 +6,7 @@ was meant; any other value is an error as before. `numpy.float` and the like wer
 https://numpy.org/doc/stable/release/1.20.0-notes.html#using-the-aliases-of-builtin-types-like-np-int-is-deprecated
 `torch._six` held names of Python's own types until torch 2.0: https://github.com/pytorch/pytorch/blob/v1.13.1/torch/_six.py
 Constructors written for older versions of `transformers` end in `init_weights()`, and now in `post_init()`, which calls it (its docstring).
+Names of tied weights are a list there before transformers 5, and now a table: a name of the output's weight is tied to the input's table.
 Classes of torch that a project copied lack what torch's own code asks of them since: `batch_first` of attention (torch 1.9), off by default.
 `timm.models.layers` became `timm.layers` in timm 0.9, which keeps the old name, but none of the modules in it:
 https://github.com/huggingface/pytorch-image-models/blob/v0.9.0/timm/models/layers/__init__.py
@@ -41,6 +42,7 @@ _LAYERS = "timm.models.layers."
 _LEFT_OUT = "__screen_left_out__"
 _ALIAS = re.compile(r"module 'numpy' has no attribute '(float|int|complex|object|str|bool)'")
 _TIED = "has no attribute 'all_tied_weights_keys'"
+_LISTED, _TIES = "'list' object has no attribute 'keys'", "get_expanded_tied_weights_keys"
 _ASKED = re.compile(r"^'(\w+)' object has no attribute '(\w+)'")
 _GONE = re.compile(r"object has no attribute '(\w+)'")
 _left_out: dict[tuple[str, str], None] = {}
@@ -58,6 +60,8 @@ def leave_out(error: BaseException) -> bool:
         return True
     if isinstance(error, AttributeError) and _TIED in str(error):
         return _ends_by_init_weights(_class_of(error))
+    if isinstance(error, AttributeError) and _LISTED in str(error):
+        return _tied_by_table(error)
     if isinstance(error, AttributeError) and (gone := _GONE.search(str(error))) is not None and gone[1] in _METHODS:
         return _given_back(_class_of(error), gone[1])
     if isinstance(error, AttributeError) and (asked := _ASKED.search(str(error))) is not None and _by_torch(error):
@@ -131,6 +135,36 @@ def _ends_by_init_weights(model: type[Any]) -> bool:
     _made.undone_by(functools.partial(setattr, base, "init_weights", own))
     _made.tell("`init_weights()` at the end of a constructor is `post_init()` in this version of transformers")
     return True
+
+
+def _tied_by_table(error: AttributeError) -> bool:
+    """Let models of transformers whose names of tied weights are a list have the table that is asked for now."""
+    asking = [f for f, _ in traceback.walk_tb(error.__traceback__)][-1]
+    base = next((cls for cls in type(asking.f_locals.get("self")).__mro__ if _TIES in vars(cls)), None)
+    own = vars(base).get(_TIES) if base is not None and asking.f_code.co_name == _TIES else None
+    if base is None or own is None or hasattr(own, _LEFT_OUT):
+        return False
+
+    def expanded(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(self._tied_weights_keys, list):
+            self._tied_weights_keys = _table_of(self)
+        return own(self, *args, **kwargs)
+
+    setattr(expanded, _LEFT_OUT, ())
+    setattr(base, _TIES, expanded)
+    _made.undone_by(functools.partial(setattr, base, _TIES, own))
+    _made.tell("`_tied_weights_keys` is a list, as before transformers 5: the weight of its output is that of its input")
+    return True
+
+
+def _table_of(model: Any) -> dict[str, str]:
+    """The name of the weight of a model's output, where the list has it, and that of the table at its input."""
+    names = {id(module): name for name, module in model.named_modules()}
+    try:
+        ends = [names[id(end)] for end in (model.get_output_embeddings(), model.get_input_embeddings())]
+    except (AttributeError, KeyError, NotImplementedError):  # it has none, or not yet
+        return {}
+    return {f"{ends[0]}.weight": f"{ends[1]}.weight"} if f"{ends[0]}.weight" in model._tied_weights_keys else {}
 
 
 def _head_mask(self: Any, head_mask: None, num_hidden_layers: int, *_: Any) -> list[None]:

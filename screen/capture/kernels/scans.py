@@ -1,7 +1,7 @@
 """Selective scans and causal convolutions, written out step by step.
 
 Sources: `selective_scan_ref` and `mamba_inner_ref` of mamba_ssm/ops/selective_scan_interface.py; `ssd_selective_scan` and
-`mamba_split_conv1d_scan_ref` of mamba_ssm/ops/triton/ssd_combined.py; `causal_conv1d_ref` of causal_conv1d.
+`mamba_split_conv1d_scan_ref` of mamba_ssm/ops/triton/ssd_combined.py; `causal_conv1d_ref` of causal_conv1d; accelerated_scan/ref.py.
 """
 
 from __future__ import annotations
@@ -140,6 +140,15 @@ def mamba_split_conv1d_scan_combined(
     return (y, state) if return_final_states else y
 
 
+def scan(gates: Tensor, tokens: Tensor) -> Tensor:
+    """h_t = gate_t h_{t−1} + token_t; both [b, d, l]."""
+    state, outputs = torch.zeros_like(tokens[..., 0]), []
+    for t in range(tokens.shape[-1]):
+        state = gates[..., t] * state + tokens[..., t]
+        outputs.append(state)
+    return torch.stack(outputs, dim=-1)
+
+
 SELECTIVE: dict[str, Any] = {
     "selective_scan_fn": selective_scan_fn,
     "selective_scan_ref": selective_scan_fn,
@@ -151,5 +160,6 @@ CHUNKED: dict[str, Any] = {
     "mamba_chunk_scan_combined": mamba_chunk_scan_combined,
     "mamba_split_conv1d_scan_combined": mamba_split_conv1d_scan_combined,
 }
+LINEAR: dict[str, Any] = {"scan": scan}
 
-__all__ = ["CHUNKED", "CONVOLUTION", "SELECTIVE"]
+__all__ = ["CHUNKED", "CONVOLUTION", "LINEAR", "SELECTIVE"]

@@ -27,7 +27,7 @@ from screen.errors import chain
 
 PACKAGES = frozenset(
     {"flash_attn", "flash_attn_interface", "xformers", "apex", "mamba_ssm", "causal_conv1d", "triton", "fla", "liger_kernel", "fairscale",
-     "memory_efficient_attention_pytorch", "rotary_emb", "kernels"}
+     "memory_efficient_attention_pytorch", "rotary_emb", "kernels", "accelerated_scan"}
 )
 """Packages whose import may be stood in for."""
 
@@ -84,6 +84,8 @@ TABLE: dict[str, dict[str, Any]] = {
     # https://github.com/Dao-AILab/causal-conv1d, causal_conv1d/causal_conv1d_interface.py (`causal_conv1d_ref`)
     "causal_conv1d": scans.CONVOLUTION,
     "causal_conv1d.causal_conv1d_interface": scans.CONVOLUTION,
+    # https://github.com/proger/accelerated-scan, accelerated_scan/ref.py
+    **dict.fromkeys(("accelerated_scan.warp", "accelerated_scan.triton", "accelerated_scan.scalar", "accelerated_scan.ref"), scans.LINEAR),
     # https://github.com/linkedin/Liger-Kernel, liger_kernel/transformers
     "liger_kernel.transformers": norms.LIGER,
     # https://github.com/facebookresearch/fairscale, fairscale/nn/model_parallel
