@@ -1,4 +1,4 @@
-"""How many maps does an attention have, whose keys and values are filtered, whose output gates itself, whose heads are cut into groups? Truths by hand."""
+"""How many maps has an attention with filtered keys, with an output that gates itself, with heads in groups? Truths by hand."""
 
 from __future__ import annotations
 

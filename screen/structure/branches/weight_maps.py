@@ -178,7 +178,7 @@ class Maps:
             if (len(masks) > 1 and flow.classes[node] != "join") or (made.bit_count() > 1 and cuts_here):
                 return True
             made = made or (named.get(self.cut_of(node), 0) if cuts_here else 0)
-            own[node] = 0 if flow.weighted[node] else made
+            own[node] = 0 if flow.weighted[node] and made.bit_count() > 1 else made
         return False
 
     def cuts(self, index: int) -> list[set[object]]:
