@@ -126,12 +126,15 @@ class Part(nn.Module):
         self.filter = nn.Conv2d(width, width, 3, padding=1)
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.up(self.norm(x.flatten(2).mT))
+        return x + self.branch(x)
+
+    def branch(self, x: Tensor) -> Tensor:
+        y: Tensor = self.up(self.norm(x.flatten(2).mT))
         if self.what == "attention":
             q, k, v = y.chunk(3, -1)
             y = torch.softmax(q @ k.mT * q.shape[-1] ** -0.5, -1) @ v
         y = self.down(torch.relu(y) if self.what == "ffn" else y).mT.reshape(x.shape)
-        return x + (self.filter(y) if self.what == "conv" else y)
+        return self.filter(y) if self.what == "conv" else y
 
 
 class Unlike(nn.Module):
@@ -163,6 +166,39 @@ class Normed(nn.Module):
         for layer in self.layers:
             x = layer(x)
         return self.down(x).mean((-2, -1))
+
+
+class Listed(nn.Module):
+    """A stage that adds the branches of its layers itself, each layer a list of parts: two feed-forwards, or two attentions, between; the first layer
+    filters as well."""
+
+    def __init__(self, depth: int) -> None:
+        super().__init__()
+        parts = [nn.ModuleList([Part(WIDTH, w) for w in ("attention", "ffn", "ffn", "attention")] + [Local(WIDTH)] * (i == 0)) for i in range(depth)]
+        self.layers = nn.ModuleList(parts)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for first, second, third, fourth, *local in self.layers:
+            x = x + first.branch(x)
+            x = x + second.branch(x)
+            for part in local:
+                x = part(x)
+            x = x + third.branch(x)
+            x = x + fourth.branch(x)
+        return x
+
+
+class Turns(nn.Module):
+    def __init__(self, depths: tuple[int, ...]) -> None:
+        super().__init__()
+        self.patch = nn.Conv2d(3, WIDTH, 2, stride=2)
+        self.stages = nn.ModuleList([nn.ModuleList([Listed(d), nn.Conv2d(WIDTH, WIDTH, 2, stride=2)]) for d in depths])
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.patch(x)
+        for stage, down in self.stages:
+            x = down(stage(x))
+        return x.mean((-2, -1))
 
 
 class Down(nn.Module):
@@ -218,3 +254,10 @@ def test_a_norm_in_front_of_what_ends_a_stage_is_none_of_its_last_block(depth: i
     """The last feed-forward of a stage had the norm that the next stage begins with on its sum."""
     (stream,) = streams(Normed(depth))
     assert roles(stream)[0] == (depth, "attention:pre ffn:pre")
+
+
+def test_layers_that_a_stage_adds_itself_are_blocks_though_the_first_has_a_filter_more() -> None:
+    """All layers of such a stage were one block."""
+    rest, first = "attention:pre ffn:pre ffn:pre attention:pre", "attention:pre ffn:pre conv:none ffn:pre attention:pre"
+    for stream, depth in zip(streams(Turns((3, 4))), (3, 4), strict=True):
+        assert roles(stream) == [(1, first), (depth - 1, rest)]

@@ -59,17 +59,77 @@ class Branch(Region):
     def gates(self) -> frozenset[int]:
         """Entries that read the stream and do no more than gate: with a bounded factor what the branch gives, or with any factor what a norm at its
         input then normalises. Both are multipliers with a place of their own (s of the branch, copies of a stream). So do the maps of the stream that
-        make the gate of an update, z ⊙ x + (1 − z) ⊙ n (GRU)."""
+        make the gate of an update, z ⊙ x + (1 − z) ⊙ n (GRU), those that make no more than a bias of logits, and those that make what later branches
+        read as well (queries of a whole stage): an earlier value."""
         closed = {e.node: e.scale for e in self.exit.scales if e.kind == "gate" and e.scale is not None and is_bounded_gate(self.flow, e.scale)}
         norms = self.norms.by_node
         normed = {i for i in self.region if (norm := norms.get(i)) is not None and norm.of_tokens and "raw" in self.way(norm.source)}
-        leads: set[int] = set()  # to the output, past neither
+        leads, biases = set[int](), self._logit_biases  # to the output, past neither
         for node in reversed(self.region):
-            ways = [u for u in self.flow.graph.users[node] if u in leads and u not in normed and closed.get(u) != node]
+            ways = [u for u in self.flow.graph.users[node] if u in leads and u not in normed and closed.get(u) != node and (u, node) not in biases]
             if ways or node == self.output:
                 leads.add(node)
         updates = {e.node for e in self.entries if e.ways == {"raw"} and any(self.flow.depends(gate, e.node) for gate in self.update_gates)}
-        return frozenset({e.node for e in self.entries} - leads - self._carried_into(normed) | updates)
+        raw = [e for e in self.entries if "raw" in e.ways and "normed" not in e.ways]
+        shared = {e.node for e in raw if self._is_shared(e.node) or all(map(self._is_context, (i for i in e.operands if "raw" in self.way(i))))}
+        return frozenset({e.node for e in self.entries} - leads - self._carried_into(normed) | updates | shared)
+
+    def _is_shared(self, entry: int) -> bool:
+        """Whether other branches read what this entry makes, in front of the output."""
+        flow, seen, stack = self.flow, set[int](), [entry] if entry != self.output else []
+        while stack:
+            for user in flow.graph.users[stack.pop()]:
+                if user in self.members:
+                    stack += [user] if user not in seen and user != self.output else []
+                    seen.add(user)
+                elif self._is_elsewhere(user):
+                    return True
+        return False
+
+    def _is_elsewhere(self, user: int) -> bool:
+        """Whether later states of the stream depend on what is no part of this branch and no state itself."""
+        return user not in self.members and user not in self.states and user != self.add and self.flow.depends(self.chain.nodes[-1], user)
+
+    @cached_property
+    def _logit_biases(self) -> frozenset[tuple[int, int]]:
+        """(op, operand): what is added to a product of two values on its way to a softmax, and masks that fused attentions add."""
+        flow, found = self.flow, set[tuple[int, int]]()
+        for node in self.region:
+            here = flow.graph.nodes[node]
+            if here.op == "scaled_dot_product_attention" and (mask := flow.ref(here, 3, "attn_mask")) is not None:
+                found.add((node, mask))
+            if flow.classes[node] == "softmax" and here.inputs:
+                self._compares(here.inputs[0], found)
+        return frozenset(found)
+
+    def _compares(self, node: int, found: set[tuple[int, int]]) -> bool:
+        """Whether logits are a product of two values, through masks, multiples and sums; what is summed with one is added to `found`."""
+        flow = self.flow
+        while node in self.members:
+            here = flow.graph.nodes[node]
+            data = [i for i in dict.fromkeys(here.inputs) if flow.data[i]]
+            if flow.classes[node] == "product" and flow.mixing[node]:
+                return len(data) == 2
+            if here.op == "add" and len(data) == 2:
+                products = [self._compares(i, found) for i in data]
+                found.update((node, i) for i, product in zip(data, products, strict=True) if not product and any(products))
+                return any(products)
+            if len(data) != 1 or self.key[node]:
+                return False
+            node = data[0]
+        return False
+
+    def _is_context(self, node: int) -> bool:
+        """Whether a value, no state of the stream, is read by other branches of it as well, as it is or behind views."""
+        flow = self.flow
+        while node not in self.states:
+            if any(map(self._is_elsewhere, flow.graph.users[node])):
+                return True
+            data = [i for i in flow.counting[node] if flow.data[i]]
+            if len(data) != 1 or self.key[node]:
+                return False
+            node = data[0]
+        return False
 
     def _carried_into(self, norms: set[int]) -> set[int]:
         """Values that some norms read as they are, put beside others or added to them: no factors."""

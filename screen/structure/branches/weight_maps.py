@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import heapq
+import operator
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,8 +26,25 @@ class Maps:
 
     @cached_property
     def weights(self) -> list[int]:
-        """Weighted ops; a convolution over several tokens beside an attention pools keys and is no projection."""
-        return weights_of(self.branch, filters=not self.attention.cores)
+        """Weighted ops; a convolution over several tokens beside an attention pools keys and is no projection, but where it makes them itself."""
+        every = weights_of(self.branch)
+        if not self.attention.cores:
+            return every
+        maps = set(weights_of(self.branch, filters=False))
+        maps |= self._nearest(set(every), [i for c in self.attention.cores for i in (c.q, c.k, c.v) if i is not None])
+        return [i for i in every if i in maps]
+
+    def _nearest(self, weights: set[int], values: list[int]) -> set[int]:
+        """The weighted ops that values are made of with no other one between."""
+        found, seen, stack = set[int](), set[int](), values
+        while stack:
+            node = stack.pop()
+            if node in weights:
+                found.add(node)
+            elif node not in seen and node in self.branch.members:
+                seen.add(node)
+                stack = [*stack, *self.branch.flow.counting[node]]
+        return found
 
     def _weight_name(self, index: int) -> str:
         flow = self.branch.flow
@@ -134,12 +153,33 @@ class Maps:
     def _parts(self, index: int) -> int:
         """How many logical maps one weight holds: groups of slices of its output that arrive at different operands.
 
-        Only a weight that reads the stream, or what filters alone make of it, is split; an SSM's input map counts once, its parts gate and discretise
-        one recurrence."""
-        behind = self.branch.flow.ancestors[index] & mask_of(i for i in self.weights if i != index)
-        if (behind and index not in {e.node for e in self.branch.entries}) or self.role == "ssm":
+        Only a weight that reads the stream, or what filters alone make of it, is split, and any whose parts gate one another; an SSM's input map
+        counts once, its parts gate and discretise one recurrence."""
+        if self.role == "ssm":
             return 1
-        return max(1, len(self.cuts(index)))
+        behind = self.branch.flow.ancestors[index] & mask_of(i for i in self.weights if i != index)
+        if behind and index not in {e.node for e in self.branch.entries}:
+            gates = {cuts for node, cuts in self._arrivals(index) if self.branch.flow.graph.nodes[node].op in ("mul", "glu")}
+            return 2 if len(gates) == 2 else 1
+        cuts = self.cuts(index)
+        return len(cuts) if len(cuts) > 1 and self._meet(index, cuts) else 1
+
+    def _meet(self, index: int, cuts: list[set[object]]) -> bool:
+        """Whether parts of a weighted op's output are ever computed with one another: heads that are cut into groups, each with an attention of its
+        own, are only laid side by side again."""
+        flow, own = self.branch.flow, dict[int, int]()
+        named = {cut: 1 << n for n, group in enumerate(cuts) for cut in group}
+        if "gate" in named:
+            return True
+        for node in self._reached(index, self.branch.members):
+            masks = {own[i] for i in flow.graph.nodes[node].inputs if own.get(i)}
+            made = functools.reduce(operator.or_, masks, 0)
+            cuts_here = is_slice(self.branch, node)
+            if (len(masks) > 1 and flow.classes[node] != "join") or (made.bit_count() > 1 and cuts_here):
+                return True
+            made = made or (named.get(self.cut_of(node), 0) if cuts_here else 0)
+            own[node] = 0 if flow.weighted[node] and made.bit_count() > 1 else made
+        return False
 
     def cuts(self, index: int) -> list[set[object]]:
         """Slices of a weighted op's output (as `cut_of` names them), those that arrive at one operand together."""

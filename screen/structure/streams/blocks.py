@@ -44,16 +44,17 @@ def blocks(graph: Graph, adds: Sequence[Placed], signatures: Sequence[Signature]
 
 def _refine(graph: Graph, members: list[int], adds: Sequence[Placed], signatures: Sequence[Signature]) -> list[Block]:
     top = _common(graph, [adds[m].call for m in members])
-    holds = any(asked(graph, top, members, adds, signatures) for asked in (_is_stage, _repeats, _holds_blocks))
+    holds = any(asked(graph, top, members, adds, signatures) for asked in (_is_stage, _repeats, _holds_blocks, _listed))
     if _is_member(graph, top) and not holds:
         return [Block(tuple(members), top)]
     periodic = _period([signatures[m] for m in members]) < len(members)
     apart = [m for m in members if adds[m].call == top]
     if periodic and 0 < len(apart) < len(members):  # the layers of one block stand in several lists
-        return _by_period(members, signatures, None, _lines(graph, members, adds), adds)
+        return _by_period(members, signatures, None, _lines(graph, members, adds), adds, [])
     groups = _children(graph, top, members, adds)
     if groups is None:
-        return _by_period(members, signatures, top if len(members) == 1 or not periodic else None, _lines(graph, members, adds), adds)
+        call = top if len(members) == 1 or not periodic else None
+        return _by_period(members, signatures, call, _lines(graph, members, adds), adds, _listed(graph, top, members, adds, signatures))
     kinds = [tuple(signatures[m] for m in group) for _, group in groups]
     real = [call for call, _ in groups if call != top]
     single = all(_period(kind) == len(kind) for kind in kinds)
@@ -255,6 +256,31 @@ def _lines(graph: Graph, members: list[int], adds: Sequence[Placed]) -> list[tup
     return [(graph.nodes[adds[m].add].file, graph.nodes[adds[m].add].line) for m in members]
 
 
+def _listed(graph: Graph, top: int, members: list[int], adds: Sequence[Placed], signatures: Sequence[Signature]) -> list[Block]:
+    """A block for each member of one list inside of a call that adds their branches itself, where two in a row have the same several roles: the
+    first member of a stage may have a filter more. Nothing where that is not how they stand."""
+    found: list[tuple[tuple[int, int] | None, list[int]]] = []
+    for m in members:
+        here = _member_below(graph, graph.calls[top].module, adds[m].maps)
+        if not found or found[-1][0] != here:
+            found.append((here, []))
+        found[-1][1].append(m)
+    held, roles = [here for here, _ in found], [[signatures[m][0] for m in group] for _, group in found]
+    whole = len(set(held)) == len(held) and len({here[0] if here else None for here in held}) == 1 and None not in held
+    return [Block(tuple(g), None) for _, g in found] if whole and any(len(a) > 1 and a == b for a, b in pairwise(roles)) else []
+
+
+def _member_below(graph: Graph, top: int, module: int | None) -> tuple[int, int] | None:
+    """(list, member) around a module, of the outermost list inside of `top`; None where there is none."""
+    found: tuple[int, int] | None = None
+    while module is not None and module != top:
+        above = graph.modules[module].parent
+        if above is not None and graph.modules[above].container == "list":
+            found = above, module
+        module = above
+    return found if module == top else None
+
+
 def _by_member(members: list[int], signatures: Sequence[Signature], adds: Sequence[Placed]) -> list[Block]:
     """A block for each member of one list that branches end in, one after the other; what ends in none goes with the one before. Nothing where that
     is not how they stand, or where a member holds branches that repeat (a stage of several blocks)."""
@@ -276,10 +302,10 @@ def _by_member(members: list[int], signatures: Sequence[Signature], adds: Sequen
 
 
 def _by_period(
-    members: list[int], signatures: Sequence[Signature], call: int | None, lines: Sequence[object], adds: Sequence[Placed]
+    members: list[int], signatures: Sequence[Signature], call: int | None, lines: Sequence[object], adds: Sequence[Placed], inside: list[Block]
 ) -> list[Block]:
     """Without calls: the shortest period, of branches or of the lines in a loop that add them; where there is none, the members of the list that
-    branches end in; else a new block begins where mixing follows a feed-forward."""
+    branches end in (`inside` of the call, or outermost); else a new block begins where mixing follows a feed-forward."""
     items = [signatures[m] for m in members]
     period = _period(items)
     if period == len(items):  # a loop whose blocks differ in a number
@@ -290,7 +316,7 @@ def _by_period(
         period = 1 if period == len(items) > 2 and _period(items[1:]) == 1 else period
     if period < len(items):
         return [Block(tuple(members[i : i + period]), None) for i in range(0, len(members), period)]
-    if listed := _by_member(members, signatures, adds):
+    if listed := inside or _by_member(members, signatures, adds):
         return listed
     found: list[list[int]] = []
     for position, member in enumerate(members):
