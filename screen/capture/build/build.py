@@ -176,8 +176,9 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
             asked = error if isinstance(error, Needs) else needs(next(iter(entries)), [error.path])
             filed = OPTIONAL not in settings and spec.path is not None and usual.of_rows(dict.fromkeys(asked.lacking)) is None
             command = _filed(spec, entries, given, module, reading) if filed else ""
-            alone = settings_files.sole(spec.path or "", shlex.split(command)[2].rpartition("::")[2], asked.lacking) if command else None
-            if alone is not None and " --set " not in command:
+            complete = bool(command) and " --set " not in command
+            alone = settings_files.sole(spec.path or "", shlex.split(command)[2].rpartition("::")[2], asked.lacking) if complete else None
+            if alone is not None:
                 note = f"its settings are those of `{alone.text}`, the one table of the project that has them"
                 return [replace(one, info=replace(one.info, notes=(note, *one.info.notes))) for one in
                         _python(spec, {**settings, **alone.settings}, inputs, depth, known)]  # fmt: skip
