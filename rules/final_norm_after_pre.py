@@ -107,6 +107,8 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         return Outcome("not_applicable", f"`{stream.name}` ends in a sum of what norms give: nothing in it has grown.", site)
     if last is None or "C" in last.positions:
         return Outcome("not_applicable", f"`{stream.name}` ends in the norm of its last sum.", site)
+    if stream.cuts and not stream.joins and facts.readers and _ends_in_norm(facts, stream):
+        return Outcome("not_applicable", f"`{stream.name}` ends in the norm behind the matrix that it passes in its last block.", site)
     if stream.depth == 1:
         return Outcome("not_applicable", f"`{stream.name}` is one block, whose head is not in the trace.", site)
     if not any("A" in s.positions or "B" in s.positions for k in stream.kinds for s in k.sublayers):
@@ -135,6 +137,20 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         remedy=_remedy(facts, stream),
         condition="final-norm",
     )
+
+
+def _ends_in_norm(facts: Facts, stream: Stream) -> bool:
+    """Whether behind the last sum come the matrices that stand on the stream in each block, and a norm behind them."""
+    graph, flow, norms = facts.graph, facts.readers[0].flow, {norm.node for norm in facts.norms}
+    here, left = stream.states[-1], len(stream.cuts)
+    while here not in graph.outputs and len(users := [u for u in graph.users[here] if flow.data[u]]) == 1:
+        here = users[0]
+        left -= flow.weighted[here] and here not in norms
+        if here in norms:
+            return left == 0
+        if left < 0 or flow.mixing[here]:
+            return False
+    return False
 
 
 def _leaves(facts: Facts, stream: Stream) -> bool:
