@@ -12,6 +12,7 @@ import torch
 import torch.fx
 
 from screen import ops
+from screen.capture.trace import equal_sums
 from screen.ops.foreign import same
 from screen.capture.trace.recorder import alias, set_item, tensors
 from screen.capture.trace.slice_writes import joined
@@ -33,12 +34,13 @@ def graph_of(
     recorder, scopes = session.recorder, session.scopes
     returned = [t for t in tensors(plain(outputs)) if id(t) in recorder.values]
     found = [recorder.read(t, recorder.origins[recorder.values[id(t)]]) for t in returned]  # with what was written to it by another name
+    same = equal_sums.merge(recorder, found)
     index: dict[torch.fx.Node, int] = {}
     nodes: list[Node] = []
     for fx_node in recorder.graph.nodes:
         index[fx_node] = len(nodes)
         nodes.append(_node(fx_node, len(nodes), index, recorder))
-    outs = tuple(dict.fromkeys(index[n] for n in found))
+    outs = tuple(dict.fromkeys(index[same.get(n, n)] for n in found))
     stamped = {member for repeat in repeats for member, representative in repeat.members if member != representative}
     return Graph(
         nodes=tuple(joined(nodes)),

@@ -101,7 +101,7 @@ class Recorder:
     def written(self, tensor: Tensor, node: torch.fx.Node, region: Region, origin: Origin) -> None:
         """The storage of `tensor` was written in `region`, and `tensor` has the value of `node` from now on."""
         self.clock += 1
-        self.writes.setdefault(_storage(tensor), []).append(_Write(self.clock, region, node))
+        self.writes.setdefault(storage_of(tensor), []).append(_Write(self.clock, region, node))
         self._bind(tensor, node, origin)
 
     def _bind_result(self, result: Any, node: torch.fx.Node, origin: Origin) -> None:
@@ -141,21 +141,21 @@ class Recorder:
 
     def _twin(self, tensor: Tensor) -> torch.fx.Node | None:
         """The node of another object for the very same memory: wrappers come and go below the aten level."""
-        storage, region = _storage(tensor), region_of(tensor)
+        storage, region = storage_of(tensor), region_of(tensor)
         for other in reversed(self.keep):
-            if other.shape == tensor.shape and other.dtype == tensor.dtype and _storage(other) == storage and region_of(other) == region:
+            if other.shape == tensor.shape and other.dtype == tensor.dtype and storage_of(other) == storage and region_of(other) == region:
                 return self.values.get(id(other))
         return None
 
     def _after_writes(self, tensor: Tensor, node: torch.fx.Node, origin: Origin) -> torch.fx.Node:
-        history = self.writes.get(_storage(tensor))
+        history = self.writes.get(storage_of(tensor))
         if not history or history[-1].stamp <= self.stamps[id(tensor)]:
             return node
         seen = self.stamps[id(tensor)]
         mine = region_of(tensor)
         since = [w for w in history if w.stamp > seen and w.node is not node and overlap(w.region, mine)]
         self.stamps[id(tensor)] = self.clock
-        same = (n for n, w in enumerate(since) if w.region == mine and w.node.meta["val"] == sizes_of(tensor) and _is_made_of(w.node, node))
+        same = (n for n, w in enumerate(since) if w.region == mine and w.node.meta["val"] == sizes_of(tensor) and node in made_of(w.node))
         whole = max(same, default=-1)
         if whole >= 0:  # the same entries by another name: what was there before is gone
             node, since = self._bind(tensor, since[whole].node, self.origins[since[whole].node]), since[whole + 1 :]
@@ -182,15 +182,15 @@ class Recorder:
 _VIEWS = frozenset({"view", "view_as", "reshape", "flatten", "unflatten", "unsqueeze", "squeeze", "transpose", "permute", "__getitem__", "getitem"})
 
 
-def _is_made_of(node: torch.fx.Node, old: torch.fx.Node) -> bool:
-    """Whether a value is an old one behind views and writes in place, with nothing between the two that gradients do not pass."""
-    while node is not old:
+def made_of(node: torch.fx.Node) -> Iterator[torch.fx.Node]:
+    """A value, and back to what it is behind views and writes in place, with nothing in between that gradients do not pass."""
+    while True:
+        yield node
         name = str(getattr(node.target, "__name__", node.target))
         writes = name in ("set_item", "alias") or name.startswith("__i") or (name.endswith("_") and not name.startswith("_") and name != "detach_")
         if not (writes or name in _VIEWS) or not node.args or not isinstance(node.args[0], torch.fx.Node):
-            return False
+            return
         node = node.args[0]
-    return True
 
 
 def sizes_of(tensor: Tensor) -> tuple[tuple[int, ...], str]:
@@ -206,7 +206,7 @@ def _identifier(name: str) -> str:
     return "".join(c if c.isalnum() else "_" for c in name) or "_"
 
 
-def _storage(tensor: Tensor) -> int:
+def storage_of(tensor: Tensor) -> int:
     try:
         return int(tensor.untyped_storage()._cdata)
     except (RuntimeError, NotImplementedError):  # vmapped and other wrapped tensors have none
