@@ -501,14 +501,14 @@ def _write(path: str, text: str) -> None:
 
 
 def graph(target: str, options: Mapping[str, Any]) -> int:
-    """`screen graph`: the streams, whatever the verdict. 0, or 2 when there is no whole graph."""
+    """`screen graph`: the streams, whatever the verdict, and so without what only claims are compared with. 0, or 2 when there is no whole graph."""
     options = dict(options)
     wanted = options.pop("format") or "text"
     name = next((known for known in GRAPH_FORMATS if known == wanted), None)
     if name is None:
         near = configuration.near(wanted, GRAPH_FORMATS)
         raise UsageError("`--format` must be one of " + ", ".join(f"`{f}`" for f in GRAPH_FORMATS), f"it is `{wanted}`", near)
-    settings = _settings(options)
+    settings = replace(_settings(options), spot_check=False, require_opinion=False)
     asked = named(target, settings)
     _check_places(asked, settings)
     judged = _all(_judge(asked, settings))

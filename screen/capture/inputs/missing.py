@@ -53,8 +53,10 @@ def handed_on(model: nn.Module, error: BaseException) -> tuple[str, ...]:
         passed = _passed(said, culprits) & nothing
         through = bool(culprits) and not passed and None in named and not culprits & named
         culprits = culprits if through else passed or nothing
+    if not through or not culprits:
+        return ()
     known = {n for m in model.modules() for n in forward_parameters(m)} - set(forward_parameters(model))
-    return tuple(sorted(culprits & known)) if through else ()
+    return tuple(sorted(culprits & known))
 
 
 def taken(model: nn.Module, name: str) -> inspect.Parameter:

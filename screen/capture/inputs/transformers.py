@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from screen.capture.build.meta_copy import on_meta
 from screen.capture.inputs.context import BATCH, Lookup, widths_of
 from screen.capture.inputs.explicit import Inputs
+from screen.capture.inputs.idle import Idle
 from screen.capture.inputs.rows import ROWS, Like, Row
 from screen.capture.inputs.search import Held, mains, nothing, seconds
 from screen.capture.inputs.trial import Outcome, outcome, short_twin
@@ -111,32 +112,17 @@ def _fuller(look: Lookup, trials: _Trials, kwargs: dict[str, Any]) -> dict[str, 
     spares = [n for n, p in look.parameters.items() if p.default is None and n not in kwargs and n not in ROWS and "Tensor" in str(p.annotation)]
     if not spares:
         return kwargs
-    twin = trials.short or on_meta(look.model)
-    idle = _idle(twin, kwargs)
+    without = Idle(trials.short or on_meta(look.model)).parts
+    idle = without(kwargs)
     for name in spares[:SPARES]:
         if not idle:
             break
         for value in itertools.islice((v for v in seconds(name, look.model, look, look.widths, None) if isinstance(v, Tensor)), FORMS):
-            left = _idle(twin, {**kwargs, name: value})
+            left = without({**kwargs, name: value})
             if left is not None and left < idle:
                 kwargs, idle = {**kwargs, name: value}, left
                 break
     return kwargs
-
-
-def _idle(twin: nn.Module, kwargs: dict[str, Any]) -> set[str] | None:
-    """The parts of a model with weights of which nothing runs; None where the forward does not run to its end without a value that it reads."""
-    weighted = {name: {n for n, m in part.named_modules(prefix=name) if next(m.parameters(recurse=False), None) is not None}
-                for name, part in twin.named_children()}  # fmt: skip
-    ran: set[str] = set()
-    own = [(n, m) for n, m in twin.named_modules() if not isinstance(m, torch.jit.ScriptModule)]
-    hooks = [m.register_forward_pre_hook(lambda *_, name=name: ran.add(name)) for name, m in own]
-    try:
-        found = outcome(twin, (), kwargs, tracing=False)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return None if found.error is not None or found.output is None else {name for name, inside in weighted.items() if inside and not inside & ran}
 
 
 class _Trials:
@@ -145,6 +131,8 @@ class _Trials:
     def __init__(self, model: nn.Module) -> None:
         self.model = model
         self.short = short_twin(model)
+        self._alike: set[str] = set()
+        """Failures of the shortened model that were those of the whole one too."""
 
     def quick(self, kwargs: dict[str, Any]) -> Outcome:
         """What came of it on the shortened model, which is traced where it reads values; up to the first read, where there is none. Every model takes
@@ -163,15 +151,18 @@ class _Trials:
         return outcome(on_meta(self.model), (), kwargs)
 
     def run(self, kwargs: dict[str, Any]) -> tuple[Outcome, int]:
-        """What came of it, and the cost. A choice that fails on the shortened model for its form fails on the whole one; any other failure may
-        come from a missing layer, and what runs on the shortened one has to run on the whole one."""
+        """What came of it, and the cost. A choice that fails on the shortened model for its form, or as both failed before, fails on the whole one; any
+        other failure may come from a missing layer, and what runs on the shortened one has to run on the whole one."""
         if self.short is None:
             found = self.whole(kwargs)
             return found, TRACED if found.traced else 1
         found = outcome(self.short, (), kwargs)
-        if found.error is not None and _FORM.search(str(found.error)) is not None:
+        if found.error is not None and (str(found.error) in self._alike or _FORM.search(str(found.error)) is not None):
             return found, TRACED if found.traced else 1
-        return self.whole(kwargs), WHOLE
+        whole = self.whole(kwargs)
+        if found.error is not None and str(whole.error) == str(found.error):
+            self._alike.add(str(found.error))
+        return whole, WHOLE
 
 
 def _runs(found: Outcome) -> bool:
