@@ -68,7 +68,7 @@ class Deep(nn.Module):
         if x.shape[1] == 2:
             raise LookupError("no two tokens")
         if x.shape[1] == 3 and len(self.layers) < 6:
-            raise LookupError("a layer is missing")
+            raise LookupError("not deep enough")
         for layer in self.layers:
             x = layer(x)
         return x

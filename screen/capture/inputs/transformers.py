@@ -151,8 +151,8 @@ class _Trials:
         return outcome(on_meta(self.model), (), kwargs)
 
     def run(self, kwargs: dict[str, Any]) -> tuple[Outcome, int]:
-        """What came of it, and the cost. A choice that fails on the shortened model for its form, or as both failed before, fails on the whole one; any
-        other failure may come from a missing layer, and what runs on the shortened one has to run on the whole one."""
+        """What came of it, and the cost. A choice that fails on the shortened model for its form, or as both failed before, fails on the whole one;
+        any other failure may come from a missing layer, and what runs on the shortened one has to run on the whole one."""
         if self.short is None:
             found = self.whole(kwargs)
             return found, TRACED if found.traced else 1
