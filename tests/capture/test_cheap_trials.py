@@ -7,6 +7,8 @@ from torch import Tensor, nn
 
 from screen.capture.inputs.idle import Idle
 from screen.capture.inputs.transformers import _Trials
+from screen.capture.inputs.trial import outcome
+from screen.capture.trace.meta_memo import Remembered
 
 WIDTH = 8
 
@@ -86,3 +88,31 @@ def test_the_whole_model_is_not_asked_again_for_a_failure_of_both() -> None:
     found = [trials.run({"x": torch.zeros(2, tokens, WIDTH)})[0].error for tokens in (2, 2, 3, 3, 2, 5)]
     assert [str(e) for e in found] == ["no two tokens", "no two tokens", "None", "None", "no two tokens", "None"]
     assert asked == [2, 3, 3, 5]
+
+
+class Written(nn.Module):
+    """Views, writes, casts, an op of several results and one that fails for more than four tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.wide = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 2 * WIDTH)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        y = self.wide(self.norm(x)).half()
+        y[:, 0] += 1
+        best, place = y.transpose(1, 2).topk(3)
+        return y.view(-1, WIDTH), best, place, x.new_zeros(4, WIDTH) + x
+
+
+def test_what_an_earlier_trial_asked_is_known_and_gives_the_same() -> None:
+    model, x = Written().to("meta"), torch.zeros(2, 4, WIDTH, device="meta")
+    wanted = [(tuple(t.shape), t.stride(), t.dtype) for t in model(x)]
+    Remembered.memo.made.clear()
+    first = outcome(model, (x,), {})
+    asked = len(Remembered.memo.made)
+    again = outcome(model, (x,), {})
+    assert asked and len(Remembered.memo.made) == asked
+    for found in (first, again):
+        assert [(tuple(t.shape), t.stride(), t.dtype) for t in found.output] == wanted
+    for _ in range(2):
+        assert "length 6" in str(outcome(model, (torch.zeros(2, 6, WIDTH),), {}).error)

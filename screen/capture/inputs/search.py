@@ -201,6 +201,9 @@ def fuller(model: nn.Module, twin: nn.Module, look: Lookup, given: Inputs) -> In
     """The inputs, with optional arguments without which a part of the model never runs (a second stream, for cross-attention)."""
     left_out = [name for name, p in list(forward_parameters(model).items())[len(given[0]) :] if p.default is None and name not in given[1]]
     main = given[0][0] if given[0] else next(iter(given[1].values()), None)
+    whole, least = twin, given
+    if left_out and (short := short_twin(model)) is not None and outcome(short, *given).error is None:
+        twin = short  # what a stack takes, its first layers take
     given = with_streams(twin, given, left_out, lambda name: seconds(name, model, look, widths_of(model), main))
     idle = _idle(twin, given) if left_out else None
     left_to_try = max(FEW, LARGE // len(list(twin.modules())))
@@ -214,7 +217,7 @@ def fuller(model: nn.Module, twin: nn.Module, look: Lookup, given: Inputs) -> In
             if left is not None and len(left) < len(idle):
                 given, idle = more, left
                 break
-    return given
+    return least if twin is not whole and given is not least and outcome(whole, *given).error is not None else given
 
 
 def _idle(twin: nn.Module, given: Inputs) -> set[str] | None:

@@ -18,6 +18,7 @@ from screen.capture.kernels.older import leave_out
 from screen.capture.inputs.missing import frames, handed_on, missing, statement
 from screen.capture.trace import flex, packed, ragged
 from screen.capture.trace.eager import eager
+from screen.capture.trace.meta_memo import Remembered
 from screen.capture.trace.nested import mapped
 from screen.capture.trace.source_lines import HERE, TORCH
 
@@ -53,7 +54,8 @@ def outcome(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, 
     value is an end without failure."""
     try:
         full = packed.stated([*args, *kwargs.values()])
-        with torch.device("meta"), OnMeta(), eager(), flex.written_out(), packed.written_out(full), ragged.stacked(), torch.no_grad():
+        with torch.device("meta"), OnMeta(), eager(), flex.written_out(), packed.written_out(full), ragged.stacked(), torch.no_grad(), \
+             Remembered():
             return Outcome(None, model(*on_meta(args), **on_meta(kwargs)))
     except (Exception, SystemExit) as error:
         if leave_out(error) or launched(error):

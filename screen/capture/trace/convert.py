@@ -34,13 +34,14 @@ def graph_of(
     recorder, scopes = session.recorder, session.scopes
     returned = [t for t in tensors(plain(outputs)) if id(t) in recorder.values]
     found = [recorder.read(t, recorder.origins[recorder.values[id(t)]]) for t in returned]  # with what was written to it by another name
-    same = equal_sums.merge(recorder, found)
+    order = [*recorder.graph.nodes]
+    found = equal_sums.merge(recorder, found)
     index: dict[torch.fx.Node, int] = {}
     nodes: list[Node] = []
     for fx_node in recorder.graph.nodes:
         index[fx_node] = len(nodes)
         nodes.append(_node(fx_node, len(nodes), index, recorder))
-    outs = tuple(dict.fromkeys(index[same.get(n, n)] for n in found))
+    outs = tuple(dict.fromkeys(index[n] for n in found))
     stamped = {member for repeat in repeats for member, representative in repeat.members if member != representative}
     return Graph(
         nodes=tuple(joined(nodes)),
@@ -48,7 +49,7 @@ def graph_of(
         modules=scopes.table(),
         outputs=outs,
         repeats=repeats,
-        guesses=tuple(Guess(file, line, assumed, start if start < len(nodes) else None) for file, line, assumed, start in session.guesses)
+        guesses=tuple(Guess(file, line, assumed, _first(order[start:], index)) for file, line, assumed, start in session.guesses)
         + tuple(Guess(file, line, "floats are finite and not zero", None, decides=False) for file, line in sorted(session.assumptions)),
         failure=replace(failure, node=len(nodes) - 1) if failure is not None and nodes else failure,
         uncalled=scopes.uncalled(stamped, recorder.values.keys()) if failure is None else (),
@@ -57,6 +58,11 @@ def graph_of(
         loop=scopes.loop(),
         frozen=frozen,
     )
+
+
+def _first(order: list[torch.fx.Node], index: dict[torch.fx.Node, int]) -> int | None:
+    """The place of the first of some nodes that is in the graph."""
+    return next((index[node] for node in order if node in index), None)
 
 
 def _ranges(session: Any, index: dict[torch.fx.Node, int]) -> Iterator[tuple[int, float, float]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 
 import torch.fx
 
@@ -10,13 +10,13 @@ from screen import ops
 from screen.capture.trace.recorder import Recorder, made_of, storage_of
 
 
-def merge(recorder: Recorder, outputs: Collection[torch.fx.Node]) -> dict[torch.fx.Node, torch.fx.Node]:
-    """Later sums of the same two values with the first of them, which what read the later ones reads from now on: the very same entries. Sums that
-    something writes to stay as they are, and two that are given back as two."""
+def merge(recorder: Recorder, outputs: Sequence[torch.fx.Node]) -> list[torch.fx.Node]:
+    """Leaves out every later sum of the same two values: what read it reads the first of them, which has the very same entries. Sums that something
+    writes to stay, and two that are given back as two. Returns the outputs that are left."""
     first: dict[frozenset[torch.fx.Node], torch.fx.Node] = {}
-    found: dict[torch.fx.Node, torch.fx.Node] = {}
+    same: dict[torch.fx.Node, torch.fx.Node] = {}
     written: set[torch.fx.Node] | None = None
-    for node in recorder.graph.nodes:
+    for node in list(recorder.graph.nodes):
         if node.op != "call_function" or len(node.args) != 2 or node.kwargs or not all(isinstance(a, torch.fx.Node) for a in node.args):
             continue
         name = str(getattr(node.target, "__name__", "")).partition(".")[0]
@@ -28,8 +28,11 @@ def merge(recorder: Recorder, outputs: Collection[torch.fx.Node]) -> dict[torch.
         written = _written(recorder) if written is None else written
         if written.isdisjoint((before, node)):
             node.replace_all_uses_with(before)
-            found[node] = before
-    return found
+            recorder.graph.erase_node(node)
+            same[node] = before
+    if same:
+        recorder.values = {key: same.get(node, node) for key, node in recorder.values.items()}
+    return [same.get(node, node) for node in outputs]
 
 
 def _written(recorder: Recorder) -> set[torch.fx.Node]:

@@ -12,10 +12,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 Sizes = tuple[torch.Size, tuple[int, ...], torch.dtype]
 _PLAIN = (bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
 _TENSORS = (Tensor, nn.Parameter, nn.Buffer)
+MOST = 100_000
+"""Calls that are remembered over several runs; then all are forgotten."""
 
 
 class _Not(Exception):
@@ -47,6 +50,26 @@ class Memo:
         if key not in self.made:
             self.made[key] = _form(result, args, kwargs)
         return result
+
+
+class Remembered(TorchDispatchMode):
+    """Active while a forward runs that nothing watches, one of many of one model: what earlier ones asked is known."""
+
+    memo = Memo()
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing here is ever compiled (see `screen.capture.trace.session`)."""
+        return False
+
+    def __enter__(self) -> Remembered:
+        if len(self.memo.made) > MOST:
+            self.memo.made.clear()
+        super().__enter__()
+        return self
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return self.memo.run(func, args, kwargs or {})
 
 
 def _is_watched(func: Any) -> bool:
@@ -91,4 +114,4 @@ def _storage(value: Tensor) -> int:
     return int(value.untyped_storage()._cdata)
 
 
-__all__ = ["Memo"]
+__all__ = ["Memo", "Remembered"]
