@@ -98,7 +98,7 @@ def _prepare(target: Any, example_inputs: Any, depth: int | None, settings: dict
     from screen.child.in_process import object_capturer
 
     name = type(target).__name__
-    return Job(Request(name, {}, (), depth)), object_capturer(target, example_inputs, depth)
+    return Job(Request(name, {}, (), depth), live=True), object_capturer(target, example_inputs, depth)
 
 
 def _capturer(target: str, isolate: bool | None) -> Any:

@@ -74,6 +74,8 @@ class Job:
     """How the model will be trained; None: nothing is stated."""
     second: bool = False
     """Whether a model of a file or a module is captured twice, and the captures compared."""
+    live: bool = False
+    """Whether it is an object of the caller's own process."""
     confirmed: bool = False
     """Whether one of which no second opinion was had is not judged."""
 
@@ -196,7 +198,7 @@ def _not_looked_at(job: Job, name: str, seen: Capture) -> ScreenError | None:
     One that measured for too long, or took too much memory, says nothing of the model."""
     error = seen.error
     spot = _spot_of(seen, name)
-    if spot is not None and spot.get("reason") == OTHER and not _is_of_library(job):
+    if spot is not None and spot.get("reason") == OTHER and not job.live and not _is_of_library(job):
         return TraceError(SAME.format(name), f"before it ran on real tensors {OTHER}", SAME_ADVICE)
     if spot is not None or (error is not None and (error.stage == "internal" or (error.stage == "limits" and not seen.left))):
         return None

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from screen.structure.dataflow import Flow
 
-_ARRANGES = frozenset({"view", "alias", "part", "join"})
-
 
 def shared_outputs(flow: Flow) -> dict[int, int]:
     """`linear` nodes whose only input is a `cat` along the features of what comes straight out of an attention and of what an activation made of a
@@ -37,9 +35,9 @@ def _end(flow: Flow, whole: int) -> int:
 
 
 def _kind(flow: Flow, node: int) -> str:
-    """What made a value, behind views: `attention` (products that mix tokens, also parts of them that are laid together again), `hidden` (an
-    activation, or products entry by entry with one), else empty."""
-    if all(flow.mixing[i] for i in _arranged(flow, node)):
+    """What made a value: `attention` (products that mix tokens, laid together, added, scaled or normed), `hidden` (an activation, or products entry
+    by entry with one), else empty."""
+    if _is_attended(flow, node):
         return "attention"
     stack = [node]
     seen, activated = set[int](), False
@@ -55,19 +53,31 @@ def _kind(flow: Flow, node: int) -> str:
     return "hidden" if activated else ""
 
 
-def _arranged(flow: Flow, node: int) -> set[int]:
-    """What a value holds, as it was before it was arranged."""
-    found, seen, stack = set[int](), set[int](), [node]
+def _is_attended(flow: Flow, node: int) -> bool:
+    """Whether a value is made of products that mix tokens, and of nothing else of the data but gates, by views, parts, norms, sums and scales."""
+    seen: dict[int, bool] = {}
+    for here in sorted(_above(flow, node)):
+        given = [i for i in dict.fromkeys(flow.graph.nodes[here].inputs) if flow.data[i]]
+        kind, made = flow.classes[here], [seen.get(i, False) for i in given]
+        if flow.mixing[here]:
+            seen[here] = True
+        elif flow.key[here] or kind in ("activation", "softmax", "unmodelled") or not given:
+            seen[here] = False
+        else:
+            seen[here] = any(made) if flow.graph.nodes[here].op in ("mul", "div") else all(made)
+    return seen.get(node, False)
+
+
+def _above(flow: Flow, node: int) -> set[int]:
+    """A value and what it is made of, up to products and maps."""
+    found, stack = set[int](), [node]
     while stack:
         here = stack.pop()
-        inputs = flow.graph.nodes[here].inputs
-        if here in seen:
+        if here in found or not flow.data[here]:
             continue
-        seen.add(here)
-        if flow.classes[here] in _ARRANGES and inputs and not flow.key[here]:
-            stack += inputs if flow.classes[here] == "join" else inputs[:1]
-        else:
-            found.add(here)
+        found.add(here)
+        if not flow.key[here]:
+            stack.extend(flow.graph.nodes[here].inputs)
     return found
 
 

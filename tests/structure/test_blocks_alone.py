@@ -64,3 +64,40 @@ def test_a_sum_of_gates_is_no_stream_of_a_layer_of_experts(path: str) -> None:
 def test_a_layer_of_experts_with_a_skip_is_a_block(path: str) -> None:
     (stream,) = screen.check(f"{path}::Skipping").streams
     assert stream.width == 32 and [s.role for k in stream.kinds for s in k.sublayers] == ["moe"]
+
+
+class Layer(nn.Module):
+    """x ← N(2x + F(x)), twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention, self.one, self.two = nn.MultiheadAttention(32, 4), nn.LayerNorm(32), nn.LayerNorm(32)
+        self.ffn = nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 32))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.one(2 * x + self.attention(x, x, x, need_weights=False)[0])
+        return self.two(2 * x + self.ffn(x))
+
+
+class Led(nn.Module):
+    """Layers behind a filter for positions that is added and normed, with tokens first between them; all states come out as well."""
+
+    def __init__(self, depth: int) -> None:
+        super().__init__()
+        self.filter, self.norm = nn.Conv1d(32, 32, 5, padding=2, groups=4), nn.LayerNorm(32)
+        self.layers = nn.ModuleList(Layer() for _ in range(depth))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, list[Tensor]]:
+        x = self.norm(x + F.gelu(self.filter(x.mT)).mT)
+        x, states = x.transpose(0, 1), []
+        for layer in self.layers:
+            x = layer(x)
+            states.append(x)
+        return x.transpose(0, 1), states
+
+
+@pytest.mark.parametrize("depth", [3, 4])
+def test_layers_behind_a_filter_for_positions_are_not_one_block(depth: int) -> None:
+    stream, = screen.check(Led(depth), example_inputs=torch.zeros(2, 9, 32)).streams
+    assert stream.depth == depth and stream.embed_norm
+    assert {(s.role, s.placement) for k in stream.kinds for s in k.sublayers} == {("attention", "post"), ("ffn", "post")}

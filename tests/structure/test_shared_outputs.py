@@ -42,3 +42,29 @@ def test_attention_whose_tokens_are_laid_together_again_stands_beside_its_feed_f
     stream, = screen.check(model, example_inputs=torch.zeros(2, 17, WIDTH)).streams
     assert stream.depth == 3
     assert {(s.role, s.placement, s.parallel_group) for k in stream.kinds for s in k.sublayers} == {("attention", "pre", 0), ("ffn", "pre", 0)}
+
+
+class Subtracted(nn.Module):
+    """What one attention gives less a trained share of what another gives, each head normed; a map of both it and a hidden layer."""
+
+    def __init__(self, gated: bool) -> None:
+        super().__init__()
+        self.norm, self.wide, self.qkv = nn.RMSNorm(WIDTH), nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(WIDTH, 5 * WIDTH)
+        self.share, self.heads, self.out = nn.Parameter(torch.zeros(HEADS, 1, 1)), nn.RMSNorm(WIDTH // HEADS), nn.Linear(3 * WIDTH, WIDTH)
+        self.gate = nn.Linear(WIDTH, WIDTH) if gated else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        normed = self.norm(x)
+        a, b, c, d, v = (t.unflatten(-1, (HEADS, -1)).transpose(1, 2) for t in self.qkv(normed).chunk(5, dim=-1))
+        one, two = F.scaled_dot_product_attention(a, b, v), F.scaled_dot_product_attention(c, d, v)
+        y = (0.7 * self.heads(one - self.share * two)).transpose(1, 2).flatten(2)
+        y = y if self.gate is None else y * torch.sigmoid(self.gate(normed))
+        return x + self.out(torch.cat([F.relu(self.wide(normed)), y], dim=-1))
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_two_attentions_that_are_subtracted_stand_beside_their_feed_forward(gated: bool) -> None:
+    model = nn.Sequential(*(Subtracted(gated) for _ in range(3)), nn.RMSNorm(WIDTH))
+    stream, = screen.check(model, example_inputs=torch.zeros(2, 17, WIDTH)).streams
+    assert stream.depth == 3
+    assert {(s.role, s.placement, s.parallel_group) for k in stream.kinds for s in k.sublayers} == {("attention", "pre", 0), ("ffn", "pre", 0)}

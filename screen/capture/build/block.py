@@ -195,9 +195,10 @@ class Shape:
         for node in reversed(nodes):
             if node.index in above or node.index in self.graph.outputs:
                 above.update(node.inputs)
-        shapes = {nodes[i].shape for i in self.graph.outputs if i not in above}
+        sizes = {i: sorted(nodes[i].shape or ()) for i in self.graph.outputs}  # states may be turned: tokens first
+        shapes = [sizes[i] for i in self.graph.outputs if i not in above]
         width = {i: (nodes[i].shape or (0,))[-1] for i in self.graph.outputs}
-        own = {i for i, size in width.items() if size == width[self.graph.outputs[0]] and nodes[i].shape not in shapes}
+        own = {i for i, size in width.items() if size == width[self.graph.outputs[0]] and sizes[i] not in shapes}
         return frozenset(i for i in self.graph.outputs if i not in above or i in own)
 
     @cached_property

@@ -216,7 +216,31 @@ class Mixer:
         )
 
     def _has_conv(self) -> bool:
-        return any(not self._filters_hidden(index) for index in self._filters) and not self._widens_by_filters()
+        found = [i for i in self._filters if not self._filters_hidden(i)]
+        if all(self._is_skipped(i) for i in found) and self._feed_forward() != "other":
+            return False
+        return bool(found) and not self._widens_by_filters()
+
+    def _is_skipped(self, index: int) -> bool:
+        """Whether a depthwise filter is added to its own input: what it filters passes as it is (a short filter behind a feed-forward)."""
+        flow, nodes = self.branch.flow, self.branch.flow.graph.nodes
+        if not is_depthwise(self.branch, index):
+            return False
+        source, here = self._arranged(nodes[index].inputs[0]), index
+        while len(users := [u for u in flow.graph.users[here] if u in self.branch.members]) == 1:
+            here = users[0]
+            if nodes[here].op == "add":
+                return any(self._arranged(i) == source for i in nodes[here].inputs)
+            if flow.classes[here] not in ("view", "part", "alias"):
+                return False
+        return False
+
+    def _arranged(self, node: int) -> int:
+        """The value behind views, copies and zeros laid beside it."""
+        flow, nodes = self.branch.flow, self.branch.flow.graph.nodes
+        while nodes[node].inputs and (flow.classes[node] in ("view", "alias") or nodes[node].op == "pad"):
+            node = nodes[node].inputs[0]
+        return node
 
     def _widens_by_filters(self) -> bool:
         """The feed-forward of a sequence whose two maps read the neighbours as well (FastSpeech): `conv1d`, dense, to a wider layer and back, with an
@@ -322,5 +346,8 @@ class Mixer:
         return flow.ancestors[a] & parts == flow.ancestors[b] & parts
 
     def _has_activation(self) -> bool:
-        flow = self.branch.flow
-        return any(flow.classes[i] in ("activation", "unmodelled") and flow.data[i] for i in self.branch.region)
+        """A softmax over features is one (SoLU); one over tokens pools them."""
+        flow, region = self.branch.flow, self.branch.region
+        if any(flow.classes[i] in ("activation", "unmodelled") and flow.data[i] for i in region):
+            return True
+        return any(flow.classes[i] == "softmax" and flow.data[i] and not self._over_tokens(i) for i in region)

@@ -74,15 +74,25 @@ class Maps:
     def _weight(self, index: int) -> tuple[object, ...]:
         """What tells one weight of a weighted op from another: the parameter and the slice of it."""
         flow = self.branch.flow
-        node = max((i for i in flow.graph.nodes[index].inputs if flow.trained[i] or flow.is_chosen_weight(i)),
-                   key=lambda i: len(flow.graph.nodes[i].shape or ()), default=index)
+        here = flow.graph.nodes[index]
+        held = flow.ref(here, 1, "weight") if here.op == "linear" else None  # what it reads may be a table that is trained as well
+        node = held if held is not None else max(
+            (i for i in here.inputs if flow.trained[i] or flow.is_chosen_weight(i)), key=lambda i: len(flow.graph.nodes[i].shape or ()), default=index
+        )
         cut: list[object] = []
-        while flow.graph.nodes[node].inputs and flow.classes[node] in ("view", "part"):
+        while (above := self._behind(node)) is not None and node != index:
             here = flow.graph.nodes[node]
             if flow.classes[node] == "part" and not flow.is_chosen_weight(node) and not self._is_pick(node):
                 cut.append((here.op, here.args[1:]))
-            node = here.inputs[0]
+            node = above
         return (node, *cut)
+
+    def _behind(self, node: int) -> int | None:
+        """What a view or a part is of; of a table that is mapped (positions), the weight of the map."""
+        flow, here = self.branch.flow, self.branch.flow.graph.nodes[node]
+        if here.op == "linear":
+            return flow.ref(here, 1, "weight")
+        return here.inputs[0] if here.inputs and flow.classes[node] in ("view", "part") else None
 
     def _without_logit_bias(self) -> set[int]:
         """Nodes that reach the output otherwise than as a bias of the logits: a mask or a position bias is no multiplicative map."""

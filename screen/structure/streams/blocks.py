@@ -316,6 +316,9 @@ def _by_period(
         period = 1 if period == len(items) > 2 and _period(items[1:]) == 1 else period
     if period < len(items):
         return [Block(tuple(members[i : i + period]), None) for i in range(0, len(members), period)]
+    rest = _period(items[1:])
+    if 1 < rest < len(items) - 1 and items[0] not in items[1:]:  # something is added in front of the first block
+        return [Block(tuple(members[: rest + 1]), None), *(Block(tuple(members[i : i + rest]), None) for i in range(rest + 1, len(members), rest))]
     if listed := inside or _by_member(members, signatures, adds):
         return listed
     found: list[list[int]] = []

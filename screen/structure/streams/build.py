@@ -160,7 +160,7 @@ def _final_norm(ends: Ends, pooled: bool) -> Tri:
         return True
     if segment.opaque:
         return Unknown("an op without a row stands after the last block", segment.opaque)
-    if not pooled and (between := _before_norms(reader)) is not None:
+    if not pooled and not segment.norms and (between := _before_norms(reader)) is not None:
         return Unknown(f"a norm reads what `{reader.flow.graph.nodes[between].op}` makes of it, by a way that is not followed", (between,))
     return False
 

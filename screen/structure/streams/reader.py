@@ -65,7 +65,7 @@ class Reader(ChainReader):
         norms, letters, unknown = self._positions(position, branch, mixer)
         qk, q, k, v = mixer.attention.qk
         around = "".join(p for p in letters if p in "ABC")
-        first = next((n for p, n in norms if p in around), None)
+        first = next(([n for p, n in norms if p == letter] for letter in around), [])
         role = self._role(mixer)
         return Sublayer(
             name=role,
@@ -74,7 +74,7 @@ class Reader(ChainReader):
             positions=letters,
             unknown=unknown,
             norms=norms,
-            norm_type=first.name if first else None,
+            norm_type=self._nearest(first).name if first else None,
             ports=self._ports(branch),
             qk_norm=qk,
             q_norm=q,
@@ -96,6 +96,10 @@ class Reader(ChainReader):
             multiplies_stream=branch.is_factor_raw,
             multiplies_norm=branch.is_factor_normed,
         )
+
+    def _nearest(self, norms: list[Norm]) -> Norm:
+        """The first norm, but for one that it had a part in (a norm that weighs a mix of states stands before the norm of the mix)."""
+        return next((n for n in norms[1:] if self.flow.depends(n.node, norms[0].node)), norms[0])
 
     def _role(self, mixer: Mixer) -> Role:
         """A feed-forward with a filter in its hidden layer is one beside a branch that mixes tokens (Mix-FFN), where no other is; else it mixes them
