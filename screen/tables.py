@@ -243,9 +243,17 @@ def _value(node: ast.expr, names: dict[str, Any]) -> Any:
         key = node.attr if isinstance(node, ast.Attribute) else _value(node.slice, names)
         if isinstance(holder, dict) and key in holder:
             return holder[key]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get_ref" and len(node.args) == 1:
+        return _value(ast.Subscript(node.func.value, node.args[0]), names)  # of ml_collections: an entry that stands in two places
     if isinstance(node, ast.Call) and not node.args:
         made = names.get(node.func.id) if isinstance(node.func, ast.Name) else None
-        return made() if callable(made) else _Made({k.arg: _value(k.value, names) for k in node.keywords if k.arg})
+        if callable(made):
+            return made()
+        told = _Made()
+        for keyword in node.keywords:
+            with contextlib.suppress(_Open):
+                told |= {keyword.arg: _value(keyword.value, names)} if keyword.arg else {}
+        return told
     try:
         return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):

@@ -363,12 +363,14 @@ def _sources(file: str, name: str) -> Iterator[_Source]:
 
 
 def _options_above(path: str) -> dict[str, Any]:
-    """The command line of the one file of a project that imports a class or function of this file, and hands its options on, `Trainer(args)`."""
+    """The command lines of the files of a project that import a class or function of this file, and hand their options on, `Trainer(args)`: what
+    those that have an option agree on."""
     own = _parsed(path)
     names = [n.name for n in ast.walk(own.tree) if isinstance(n, ast.ClassDef | ast.FunctionDef)] if own is not None else []
     others = [_parsed(other) for other in _project(path) if other.endswith(".py")]
     held = [s.options for s in others if s is not None and s.options and any(_imports(s.tree, name, {Path(path).stem}) for name in names)]
-    return held[0] if len(held) == 1 else {}
+    told = {key: [options[key] for options in held if key in options] for options in held for key in options}
+    return {key: values[0] for key, values in told.items() if all(type(v) is type(values[0]) and v == values[0] for v in values)}
 
 
 def _project(file: str) -> tuple[str, ...]:
@@ -386,7 +388,7 @@ def beside(file: str, endings: tuple[str, ...]) -> tuple[str, ...]:
     except OSError:
         return ()
     roots = [n for n, names in enumerate(held) if names]
-    last = next((n for n in roots if not all(name.casefold().startswith("readme") for name in held[n])), next(iter(roots), 0))
+    last = next((n for n in roots if not all(name.casefold().startswith("readme") for name in held[n])), max(roots, default=0))
     found: list[tuple[bool, int, str]] = []
     walked = ""
     for top in above[: last + 1]:  # the nearest folders first: a project may have more files than are looked at

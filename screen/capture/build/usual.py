@@ -6,7 +6,7 @@ for an action), of its discount 0.99, of a graph 207 sensors (METR-LA, Li et al.
 numbers of noise (DCGAN), growth by 32 channels (DenseNet), 0.25 of a commitment loss (VQ-VAE), and speech at 16,000 Hz. Of a U-Net they are those of
 DDPM (Ho et al. 2020, appendix B: two residual blocks for each resolution, attention at 16 × 16; 128 channels, multiplied by 1, 2, 2, 2, in its code)
 and improved-diffusion, which has attention at 16 and 8; of adapters those of LoRA (Hu et al. 2021, appendix D: rank 4, α 32); rotary embeddings have
-base 10,000 (Su et al. 2021), group norms 32 groups (Wu & He 2018), detectors 100 queries (DETR, Carion et al. 2020), codecs of sound eight codebooks
+base 10,000 (Su et al. 2021), a start has a standard deviation of 0.02 (GPT-2), texts of pictures have 77 tokens (CLIP, Radford et al. 2021), group norms 32 groups (Wu & He 2018), detectors 100 queries (DETR, Carion et al. 2020), codecs of sound eight codebooks
 of 1,024 codes (EnCodec at 6 kbps, Défossez et al. 2022), windows of measured series 100 steps (Anomaly Transformer, Xu et al. 2022), and tables eight
 columns of numbers, as California housing has. The words in the name of an argument say which of these it is, else what layers it goes into; one that
 may be `None` by its annotation and has no such word is, and one that the code compares with words is the first of these. They stand in the message
@@ -45,6 +45,7 @@ LAYERS = 6
 """Layers of the base model: of each stage of a model that has a list of them there are fewer."""
 _PARTS = "(model|base|block|inner|start|init)"
 ROWS: tuple[tuple[str, int | float | str | list[int]], ...] = (
+    (r"^(is|use|do|with|has|enable)_", False),
     (r"^(ob|obs|observation|state)(ervations?)?_?(shape|space)$", [4, 84, 84]),
     (r"^act(ion)?s?_?space$|(n|num)_?actions?$", 18),
     (r"^max_action$|(^|_)alpha$", 1.0),
@@ -84,10 +85,12 @@ ROWS: tuple[tuple[str, int | float | str | list[int]], ...] = (
     (r"batch(_?size)?$", 2),
     (r"(?<!st)eps(ilon)?$", 1e-5),
     (r"(^|_)seed$", 0),
+    (r"(^|_)std($|_(init|dev)$)|^init(ializer)?_(std|range)$", 0.02),
+    (r"(n|num)_text_tokens$", 77),
     (_INDEX, 1),
     (_TOKENS, 37000),
     (_CLASSES, 1000),
-    (r"head_?(dim|size)|dim_?(per_)?head|^d_?(k|v|kv|q|head|qk)$|^(key|value)_?(dim|size)$", 64),
+    (r"head_?(dim|size|ch(an(nel)?s?)?$)|dim_?(per_)?head|^d_?(k|v|kv|q|head|qk)$|^(key|value)_?(dim|size)$", 64),
     (r"heads?($|_)|^h$", 8),
     (r"expert.*(per|active|used)|active_?expert|top_?k", 2),
     (r"expert", 8),
@@ -105,7 +108,7 @@ ROWS: tuple[tuple[str, int | float | str | list[int]], ...] = (
     (r"stack(s|ed)?($|_)", 4),
     (r"_(size|dim)_[a-z]+$", 512),
     (r"(^|_)(n|num)_?(in|out)(puts?)?$|(^|_)n_?feats?$|^ninp$|channels", 512),
-    (r"^(is|use|do|with|has|add|enable|share|tie|scale)_|_by_|bias$|causal|flash|checkpoint", False),
+    (r"^(add|share|tie|scale)_|_by_|bias$|causal|flash|checkpoint", False),
 )
 """Words to sizes, the more special ones first."""
 _WIDTHS = r"(^|_)(fc|mlp|dense|hidden|head)(_[a-z]+)*_?layers$|chan"
@@ -251,7 +254,7 @@ def largest(sizes: Mapping[str, Mapping[str, Any]], weights: Mapping[str, tuple[
 def extent(model: nn.Module) -> tuple[int, int]:
     """How much a model is: how many tensors of weights it has, which no size that is guessed decides, and how many weights."""
     own = [*model.parameters()]
-    return len(own), sum(p.numel() for p in own)
+    return len(own), sum(p.numel() for p in own if not isinstance(p, nn.parameter.UninitializedParameter))
 
 
 __all__ = ["ROWS", "chosen", "extent", "largest", "of_rows", "proposed", "wider", "word"]
