@@ -36,7 +36,7 @@ from screen.capture.build.piecewise import Reading
 from screen.capture.inputs.records import is_record
 from screen.capture.inputs.search import infer, required
 from screen.capture.inputs.trial import outcome
-from screen.capture.build.inner import inner
+from screen.capture.build.inner import has_forward, inner
 from screen.capture.build.integers import of_config, of_entry
 from screen.capture.inputs.context import Lookup, config_parts, forward_signature
 from screen.capture.kernels import older, stand_in
@@ -187,15 +187,16 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
                 raise asked from None
             chosen: list[Made] = []
             sizes: dict[str, dict[str, Any]] = {}
-            weights: dict[str, tuple[int, int]] = {}
             with contextlib.suppress(Exception), later(asked):
                 chosen, _, given = making(choose=True)
-                weights = {name: usual.extent(model) for name, (model, *_) in chosen}
                 sizes = {name: told[name].chosen for name, _ in chosen}
-                proposed = {name: sizes[name] for name in _running(chosen, weights)}
-                asked.try_ = usual.proposed(asked.try_, spec, proposed, weights, _stated(settings))
+            weights = {name: usual.extent(model) for name, (model, *_) in chosen}
             free = _free(entries, chosen, given, module, reading, told) if chosen else {}
             if not free or usual.largest(sizes, weights) not in free:
+                left = [name for name in entries if name not in sizes]
+                with contextlib.suppress(Exception):
+                    name, ran = usual.whole({name: model for name, (model, *_) in chosen}, sizes, python_file.held(module), left, _runs)
+                    asked.try_ = usual.proposed(asked.try_, spec, name, sizes[name], ran, _stated(settings))
                 raise (asked if chosen else error) from None
             settings = {**settings, **{f"{name}.{key}": value for name in free for key, value in sizes[name].items()}}
             made, refused, given = making()
@@ -356,18 +357,15 @@ def _filled_up(name: str, entry: Any, settings: dict[str, Any], module: ModuleTy
             sizes |= more
 
 
-def _running(chosen: list[Made], weights: Mapping[str, tuple[int, int]]) -> list[str]:
-    """Those of some models whose forward runs on inputs that are guessed; all of the models where none of the largest does."""
-    largest = sorted(dict(chosen), key=lambda name: weights[name], reverse=True)[:_CALLS]
-    found = []
-    for name in largest if len(chosen) > 1 else ():
-        tried: list[str] = []
-        with contextlib.suppress(Exception):
-            model = dict(chosen)[name][0]
-            if type(model).forward is not nn.Module.forward:  # else its parts are run one by one
-                _inputs(model, None, (), None, [], tried)
-            found += [] if tried else [name]
-    return found or [name for name, _ in chosen]
+def _runs(model: nn.Module) -> bool:
+    """Does a forward run on inputs that are guessed? Of one that has none its parts are run one by one."""
+    tried: list[str] = []
+    with contextlib.suppress(Exception):
+        if not has_forward(model):
+            return bool(inner("", model))
+        args, kwargs = _inputs(model, None, (), None, [], tried)
+        return not tried and outcome(on_meta(model), args, kwargs).error is None
+    return False
 
 
 def _instead(

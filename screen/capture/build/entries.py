@@ -48,7 +48,7 @@ def made_of(
         except Exception as error:
             errors[name] = error
         functions = {n: vars(module)[n] for n in python_file.makers(module, entries[name])} if name in errors else {}
-        functions |= python_file.factories(entries[name]) if name in errors else {}
+        functions |= python_file.factories(entries[name], 1 if choose else 0) if name in errors else {}
         for maker, function in functions.items():
             if maker in entries:
                 continue

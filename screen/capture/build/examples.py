@@ -123,6 +123,7 @@ def example(
     enumerations = {k: v for k, v in (seen or {}).items() if isinstance(v, type) and issubclass(v, enum.Enum)}
     for source in itertools.chain(_sources(file, name), [_Source(f"the docstring of {name}", ast.Module(documented(entry), []))]):
         for call in _calls(source.tree, name):
+            source = _with_settings(source, call, file)
             found = _arguments(call, signature, source, seen or {} if source.path == file else enumerations, loosely)
             asked, known = (signature.parameters, {**_classes_of_project(entry, source), **parts}) if whole else (wanted, parts)
             found |= _parts(call, signature, source, known, [name for name in asked if name not in found])
@@ -134,6 +135,20 @@ def example(
             if sum(name in found for name in wanted) > sum(name in best[0] for name in wanted):
                 best = found, place
     return best
+
+
+def _with_settings(source: _Source, call: ast.Call, file: str) -> _Source:
+    """A source with the literals of the one Python file of the project that has all entries which a call reads of a name that nothing is known of,
+    `Net(hp.width, hp.depth, …)`: what a program loads by its path."""
+    read: dict[str, set[str]] = {}
+    for node in [n for a in (*call.args, *(k.value for k in call.keywords)) for n in ast.walk(a)]:
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id not in source.names:
+            read.setdefault(node.value.id, set()).add(node.attr)
+    for names in [names for holder, names in read.items() if holder != "self" and len(names) >= MANY and not names & {*source.options}]:
+        held = [s.names for p in _project(file) if p.endswith(".py") and (s := _parsed(p)) is not None and names <= {*s.names}]
+        if len(held) == 1:
+            source = replace(source, options={**source.options, **{key: held[0][key] for key in names}})
+    return source
 
 
 def _classes_of_project(entry: Any, source: _Source) -> dict[str, type[nn.Module]]:

@@ -19,7 +19,7 @@ _INSIDE = ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>", "<lambda>")
 
 def left_none(error: BaseException, entry: Any, given: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """Arguments that nobody gave and whose default `None` the constructor or function refuses, with that, and the place where it does; none
-    elsewhere. Of those that a message speaks of, `raise …` or `assert …`, the first one: any of them may be meant. There −1 stands for nothing too."""
+    elsewhere. Of those that `raise …` or `assert …` speaks of, the first one: any of them may be meant. There −1 stands for nothing too."""
     try:
         left = {p.name: p.default for p in inspect.signature(entry).parameters.values() if _is_nothing(p.default) and p.name not in given}
     except (TypeError, ValueError):
