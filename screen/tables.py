@@ -113,10 +113,18 @@ def _of_group(group: str, name: str, path: Path, where: str, deep: int) -> dict[
     with contextlib.suppress(OSError, ValueError):
         header = _PACKAGE.search(text(file))
         package = package or (header[1] if header is not None else "")
-    table = _with_defaults(read(file, where), file, where, deep)
+    table = _with_defaults(_said(file, where), file, where, deep)
     for part in reversed([] if package == "_global_" else (package if package not in ("", "_group_") else folder.replace("/", ".")).split(".")):
         table = {part: table} if part else table
     return table
+
+
+def _said(file: Path, where: str) -> dict[str, Any]:
+    """What a file of a group says: one of comments alone says nothing. Raises `UsageError`."""
+    with contextlib.suppress(OSError, ValueError):
+        if all(not line.strip() or line.lstrip().startswith("#") for line in text(file).splitlines()):
+            return {}
+    return read(file, where)
 
 
 def _merge(below: dict[str, Any], over: Mapping[str, Any]) -> None:

@@ -24,7 +24,7 @@ from screen.capture.build.block import largest_stack, looks
 from screen.capture.build.built import Built, TargetInfo, info_of
 from screen.capture.build.caches import set_up, waits
 from screen.capture.build.construct import Told, Values, attempted, construct, workshop
-from screen.capture.build.entries import Made, made_of, model_of, of_one
+from screen.capture.build.entries import Made, made_of, model_of, of_one, takes
 from screen.capture.build.configs import Missing, is_asked_of, settings_of
 from screen.capture.build.needs import Needs, needs
 from screen.capture.build.unbuilt import later, why_not
@@ -177,7 +177,8 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
             filed = OPTIONAL not in settings and spec.path is not None and usual.of_rows(dict.fromkeys(asked.lacking)) is None
             command = _filed(spec, entries, given, module, reading) if filed else ""
             complete = bool(command) and " --set " not in command
-            alone = settings_files.sole(spec.path or "", shlex.split(command)[2].rpartition("::")[2], asked.lacking) if complete else None
+            filing = shlex.split(command)[2].rpartition("::")[2] if complete else ""
+            alone = settings_files.sole(spec.path or "", filing, asked.lacking, takes(entries.get(filing))) if complete else None
             if alone is not None:
                 note = f"its settings are those of `{alone.text}`, the one table of the project that has them"
                 return [replace(one, info=replace(one.info, notes=(note, *one.info.notes))) for one in
@@ -193,9 +194,9 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
             weights = {name: usual.extent(model) for name, (model, *_) in chosen}
             free = _free(entries, chosen, given, module, reading, told) if chosen else {}
             if not free or usual.largest(sizes, weights) not in free:
-                left = [name for name in entries if name not in sizes]
+                unbuilt = [name for name in entries if name not in sizes]
                 with contextlib.suppress(Exception):
-                    name, ran = usual.whole({name: model for name, (model, *_) in chosen}, sizes, python_file.held(module), left, _runs)
+                    name, ran = usual.whole({name: model for name, (model, *_) in chosen}, sizes, python_file.held(module), unbuilt, _runs)
                     asked.try_ = usual.proposed(asked.try_, spec, name, sizes[name], ran, _stated(settings))
                 raise (asked if chosen else error) from None
             settings = {**settings, **{f"{name}.{key}": value for name in free for key, value in sizes[name].items()}}
@@ -217,7 +218,7 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
             made, _, given = making()
         except Exception:  # nor does anything inside of it
             raise error from None
-        made = [max(made, key=lambda one: sum(p.numel() for p in one[1][0].parameters()))]
+        made = [max(made, key=lambda one: usual.extent(one[1][0])[1])]
         if not any(True for _ in made[0][1][0].parameters()):
             raise error
         refused = [f"not judged: {why_not(next(iter(failed)), error)}", f"`{made[0][0]}` is the largest of what it contains"]
@@ -296,14 +297,15 @@ def _filed(
             lacking = asked.lacking if isinstance(asked, Needs) else (asked.path,)
         except Exception:  # its settings have defaults, with which it does not build
             lacking = settings_of(entry, module)
-        for found in settings_files.having(spec.path or "", getattr(entry, "__name__", name), lacking):
+        for found in settings_files.having(spec.path or "", getattr(entry, "__name__", name), lacking, takes(entry)):
             sizes: dict[str, Any] = {}
             with contextlib.suppress(Exception):
                 model = _filled_up(name, entry, {**given[name], **found.settings}, module, reading, sizes)
                 target = spec.text if spec.name is not None else f"{spec.text}::{name}"
                 more = [f"--set {shlex.quote(f'{key}={usual.word(size)}')}" for key, size in sizes.items()]
-                words = ["screen check", shlex.quote(target), "--config", shlex.quote(found.text), *_stated(given[name]), *more]
-                commands.append((sum(p.numel() for p in model.parameters()), " ".join(words)))
+                file = ["--config", shlex.quote(found.text)] if found.own else _stated(found.settings)
+                words = ["screen check", shlex.quote(target), *file, *_stated(given[name]), *more]
+                commands.append((usual.extent(model)[1], " ".join(words)))
                 break
     return max(commands, default=(0, ""))[1]
 
