@@ -308,6 +308,19 @@ def is_iterated(entry: Any, name: str, deep: int = HANDED // 2) -> bool:
     return deep > 0 and any(key and is_iterated(other, key, deep - 1) for other, key in handed_on(entry, name))
 
 
+def only_tested(entry: Any, path: str) -> bool:
+    """Does the code of a class or function ask of an argument, or of an entry of one (`cfg.tied`), whether it holds and nothing else?"""
+    tree = tree_of(entry) or ast.Module([], [])
+    held = {path, f"self.{path}", *_kept_as(tree, path)}
+    asked = [n for n in ast.walk(tree) if isinstance(n, ast.Name | ast.Attribute) and isinstance(n.ctx, ast.Load) and ast.unparse(n) in held]
+    waiting = [n.test for n in ast.walk(tree) if isinstance(n, ast.If | ast.IfExp | ast.Assert)]
+    for test in waiting:
+        waiting += test.values if isinstance(test, ast.BoolOp) else [test.operand] if isinstance(test, ast.UnaryOp) else []
+    tested = {id(test) for test in waiting}
+    kept = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Assign) and {ast.unparse(t) for t in n.targets} & held}
+    return any(id(n) in tested for n in asked) and all(id(n) in tested | kept for n in asked)
+
+
 def is_set(entry: Any, name: str, key: str) -> bool:
     """Does the code write this name of its configuration itself, `cfg.x = …`?"""
     tree = tree_of(entry)
@@ -419,6 +432,7 @@ __all__ = [
     "is_read_by_name",
     "is_set",
     "only_kept",
+    "only_tested",
     "reads",
     "reads_below",
     "source_of",

@@ -31,7 +31,7 @@ from torch import nn
 
 from screen.capture.build.configs import config_of, defaults_of
 from screen.capture.build.python_file import drop_contained
-from screen.capture.build.reads import compared, entries_told, is_iterated, used_as
+from screen.capture.build.reads import compared, entries_told, is_iterated, only_tested, used_as
 from screen.graph.target import TargetSpec
 
 _DEVICE = r"^device$"
@@ -47,7 +47,7 @@ LAYERS = 6
 """Layers of the base model: of each stage of a model that has a list of them there are fewer."""
 _PARTS = "(model|base|block|inner|start|init)"
 ROWS: tuple[tuple[str, int | float | str | list[int]], ...] = (
-    (r"^(is|use|do|with|has|enable)_", False),
+    (r"^(is|use|do|with|has|enable|tie|share)_", False),
     (r"^(ob|obs|observation|state)(ervations?)?_?(shape|space)$", [4, 84, 84]),
     (r"^act(ion)?s?_?space$|(n|num)_?actions?$", 18),
     (r"^max_action$|(^|_)alpha$", 1.0),
@@ -110,7 +110,7 @@ ROWS: tuple[tuple[str, int | float | str | list[int]], ...] = (
     (r"stack(s|ed)?($|_)", 4),
     (r"_(size|dim)_[a-z]+$", 512),
     (r"(^|_)(n|num)_?(in|out)(puts?)?$|(^|_)n_?feats?$|^ninp$|channels", 512),
-    (r"^(add|share|tie|scale)_|_by_|bias$|causal|flash|checkpoint", False),
+    (r"^(add|scale)_|_by_|bias$|causal|flash|checkpoint", False),
 )
 """Words to sizes, the more special ones first."""
 _WIDTHS = r"(^|_)(fc|mlp|dense|hidden|head)(_[a-z]+)*_?layers$|chan"
@@ -177,7 +177,7 @@ def chosen(entry: Any, lacking: tuple[str, ...]) -> dict[str, Any]:
         if size is None or (text and not isinstance(size, str)):
             size = next(compared(entry, name), size if not text else None)
             size = _USED.get(used_as(entry, name)) if size is None and not text else size
-        size = False if size is None and note in (bool, "bool") else size
+        size = False if size is None and (note in (bool, "bool") or only_tested(entry, name)) else size
         several = entries_told(entry, name) if type(size) in (int, type(None)) and not text else 0
         size = [1 if size is None else size] * several if several and (size is not None or _lists(note)) else size
         size = _listed(entry, name) if size is None and text and _lists(note) else size
