@@ -122,12 +122,20 @@ def test_a_word_that_a_method_takes_is_proposed(write: Any) -> None:
         table = {"tiny": (16, 2), "large": (64, 12)}
         return table[model_name]
 
+    class Part(nn.Module):
+        def __init__(self, dim):
+            super().__init__()
+            self.map = nn.Linear(dim, dim)
+
+        def forward(self, x):
+            return self.map(x)
+
     class Net(nn.Module):
         def __init__(self, sizes=None):
             super().__init__()
             assert isinstance(sizes, tuple)
             self.embed = nn.Embedding(50, sizes[0])
-            self.maps = nn.ModuleList(nn.Linear(sizes[0], sizes[0]) for _ in range(sizes[1]))
+            self.maps = nn.ModuleList(Part(sizes[0]) for _ in range(sizes[1]))
 
         def forward(self, ids):
             x = self.embed(ids)

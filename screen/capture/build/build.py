@@ -194,9 +194,10 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
             weights = {name: usual.extent(model) for name, (model, *_) in chosen}
             free = _free(entries, chosen, given, module, reading, told) if chosen else {}
             if not free or usual.largest(sizes, weights) not in free:
-                unbuilt = [name for name in entries if name not in sizes]
+                models = {name: model for name, (model, *_) in chosen}
+                unbuilt = [name for name, entry in entries.items() if isinstance(entry, type) and entry not in map(type, models.values())]
                 with contextlib.suppress(Exception):
-                    name, ran = usual.whole({name: model for name, (model, *_) in chosen}, sizes, python_file.held(module), unbuilt, _runs)
+                    name, ran = usual.whole(models, sizes, python_file.held(module), unbuilt, _runs)
                     asked.try_ = usual.proposed(asked.try_, spec, name, sizes[name], ran, _stated(settings))
                 raise (asked if chosen else error) from None
             settings = {**settings, **{f"{name}.{key}": value for name in free for key, value in sizes[name].items()}}

@@ -262,7 +262,8 @@ def whole(
     near = [name for name in ranked if 2 * weights[name][0] >= weights[ranked[0]][0]][:TRIED]
     name = next((name for name in near if runs(kept[name])), None)
     first = ranked[0] if name is None else name
-    if any(held.get(other, 0) > held.get(first, 0) for other in left):
+    own = max(held.get(first, 0), held.get(type(models[first]).__name__, 0))
+    if any(held.get(other, 0) > own for other in left):
         raise LookupError(first)
     return first, name is not None
 
