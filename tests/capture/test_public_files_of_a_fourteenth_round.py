@@ -13,15 +13,17 @@ import pytest
 import torch
 from torch import nn
 
-from screen.capture.build import settings_files, usual
+from screen.capture.build import build, scripts, settings_files, usual
 from screen.capture.build.examples import beside
 from screen.capture.build.inner import inner
+from screen.capture.build.python_file import reading_of
 from screen.capture.inputs.context import Lookup, sizes_of
 from screen.capture.inputs.grids import images
 from screen.capture.inputs.trial import outcome
 from screen.capture.kernels import older
 from screen.capture.trace import packed
 from screen.errors import ScreenError
+from screen.graph.target import parse
 from tests.capture.first_try import built, runs, writing
 
 write = pytest.fixture(writing)
@@ -345,3 +347,26 @@ def test_parameters_without_a_size_are_passed_over() -> None:
     assert 8 in sizes_of(net) and next(images(net, Lookup(net))).dim() == 4
     assert usual.extent(net)[0] == 4
 
+
+
+def test_a_script_says_what_a_model_runs_with(write: Any, tmp_path: Path) -> None:
+    """The forward needs a second scale, which the defaults of the command line do not make; another model's script says nothing."""
+    options = "".join(f'parser.add_argument("--{key}", default={value})\n' for key, value in {"scales": 1, "width": 24, "rows": 70}.items())
+    write(f"import argparse\nparser = argparse.ArgumentParser()\n{options}Model(parser.parse_args())\n", "run.py", head="from model import Model\n")
+    (tmp_path / "a_other.sh").write_text("python run.py --model Other --scales 5\n")
+    (tmp_path / "train.sh").write_text("# one\nexport LOG=1\nscales=3\npython -u run.py \\\n  --model Model \\\n  --scales $scales --rows=80\n")
+    write("""
+    class Model(Base):
+        def __init__(self, configs):
+            super().__init__(configs.width, 2, configs.rows)
+            self.scales = configs.scales
+
+        def extra(self, x):
+            return [x * n for n in range(1, self.scales + 1)][1]
+    """)
+    module = build._load(parse("model.py"))
+    assert [*scripts.said(module.Model)] == [("train.sh:4", {"configs.scales": 3, "configs.rows": 80})]
+    found = build._as_author("Model", module.Model, {}, module, reading_of(module))
+    assert found is not None
+    (model, *_), place, settings = found
+    assert (model.scales, place, settings) == (3, "train.sh:4", {"configs.scales": 3, "configs.rows": 80})

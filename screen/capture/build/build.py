@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from screen.capture.build import guarded, launcher, libraries, offline, piecewise, python_file, rows, settings_files, usual
+from screen.capture.build import guarded, launcher, libraries, offline, piecewise, python_file, rows, scripts, settings_files, usual
 from screen.capture.inputs import explicit
 from screen.capture.build.block import largest_stack, looks
 from screen.capture.build.built import Built, TargetInfo, info_of
@@ -329,10 +329,12 @@ def _by_file(spec: TargetSpec, name: str, entry: Any, given: dict[str, Any], mod
 def _as_author(
     name: str, entry: Any, given: dict[str, Any], module: ModuleType, reading: Reading
 ) -> tuple[tuple[nn.Module, Record, dict[str, list[Any]]], str, dict[str, Any]] | None:
-    """The model with the settings that its author makes for it, where a forward runs then, their place, and what they are; None elsewhere."""
-    fields = settings_of(entry, module)
-    for place, table in itertools.islice(settings_made(entry), _FILES) if fields else ():
-        found = {path: table[path.partition(".")[2]] for path in fields if path.partition(".")[2] in table and path not in given}
+    """The model with the settings that its author makes for it, or says in a script, where a forward runs then, their place, and what they are; None
+    elsewhere."""
+    names = {path.partition(".")[2]: path for path in settings_of(entry, module)}
+    own = ((place, {names[key]: table[key] for key in names if key in table}) for place, table in settings_made(entry))
+    for place, table in itertools.islice(own if names else scripts.said(entry), _FILES):
+        found = {path: value for path, value in table.items() if path not in given}
         tried: list[str] = []
         with contextlib.suppress(Exception):
             made = model_of(name, entry, {**given, **found}, module, reading, Told())
