@@ -13,10 +13,12 @@ import pytest
 import torch
 from torch import nn
 
+from screen import tables
 from screen.capture.build import build, scripts, settings_files, usual
 from screen.capture.build.examples import beside
 from screen.capture.build.inner import inner
 from screen.capture.build.python_file import reading_of
+from screen.capture.inputs import mend
 from screen.capture.inputs.context import Lookup, sizes_of
 from screen.capture.inputs.grids import images
 from screen.capture.inputs.trial import outcome
@@ -49,7 +51,7 @@ HOLDERS = """
 class Pool(nn.Module):
     def __init__(self, dim):
         super().__init__()
-        self.maps = nn.ModuleList(nn.Linear(dim, dim) for _ in range(9))
+        self.maps = nn.ModuleList(nn.Linear(dim, dim) for _ in range(5))
 
     def forward(self, x):
         for layer in self.maps:
@@ -73,7 +75,7 @@ class Body(nn.Module):
 class Whole(nn.Module):
     def __init__(self, dim, vocab_size, kind="body"):
         super().__init__()
-        self.body = globals()[KINDS[kind]](dim, 12, vocab_size)
+        self.body = globals()[KINDS[kind]](dim, 6, vocab_size)
 
     def forward(self, ids):
         return self.body(ids)
@@ -89,7 +91,7 @@ def test_the_model_that_holds_the_others_is_proposed(write: Any) -> None:
 
 def test_no_small_model_stands_for_one_whose_forward_does_not_run(write: Any) -> None:
     source = HOLDERS.replace("return self.body(ids)", "assert ids is None").replace("return x\n\nclass Whole", "assert ids is None\n\nclass Whole")
-    message = said(write(source.replace("range(9)", "range(2)")))
+    message = said(write(source.replace("range(5)", "range(2)")))
     assert "it builds, but its forward ran on none of the inputs that were tried: add `--input`: `screen check model.py::Whole" in message
 
 
@@ -303,20 +305,28 @@ def test_a_forward_that_is_left_to_others_is_none() -> None:
     assert [part for _, part in inner("Both", Both())] == ["actor", "critic"]
 
 
-def test_a_cut_that_leaves_no_rows_ends_no_search(write: Any) -> None:
-    source = """
-    class Net(Base):
-        def __init__(self):
-            super().__init__()
-            self.other = nn.Embedding(30, 24)
+def test_a_cut_that_leaves_no_rows_ends_no_search() -> None:
+    """Ids of the form that was given are proposed for it: those of no rows raised."""
+    net, ids = nn.Embedding(30, 24, device="meta"), torch.empty(2, 16, device="meta")
+    found = mend.Failed({"ids": ids}, RuntimeError("indices"), "embedding", (ids[:, :0], net.weight))
+    found.put(found.args[0], frozenset(["ids"]))
+    [(name, value)] = [*mend._by_call(found, found.given, Lookup(net))][:1]
+    assert name == "ids" and value.shape == (2, 16) and value.dtype == torch.int64
 
-        def forward(self, features, words, codes, lengths):
-            codes = codes[:, : lengths.max() // 1024]
-            x = self.embed(words) + self.body(features.unsqueeze(1))
-            return x.mean(1), self.other(codes), nn.functional.linear(features, self.maps[0].weight)
-    """
-    (b,) = built(write(source))
-    assert b.info is not None
+
+def test_settings_of_python_are_told_in_part(tmp_path: Path) -> None:
+    (tmp_path / "config.py").write_text(
+        "def d(**more):\n    return dict(more)\n\ndef get_config():\n    config = ConfigDict()\n    config.width = 64\n"
+        "    config.net = d(width=config.get_ref('width'), depth=3, words=len(WORDS))\n    return config\n"
+    )
+    assert tables.composed(tmp_path / "config.py", "the file", "net") == {"width": 64, "depth": 3}
+
+
+def test_a_file_of_a_group_that_says_nothing_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "svd").mkdir()
+    (tmp_path / "svd" / "default.yaml").write_text("# @package _global_\n")
+    (tmp_path / "config.yaml").write_text("defaults:\n  - svd: default\nnet:\n  depth: 3\n")
+    assert tables.composed(tmp_path / "config.yaml", "the file") == {"net": {"depth": 3}}
 
 
 def test_one_step_tells_the_shapes_of_a_recurrence() -> None:
