@@ -113,10 +113,18 @@ def _of_group(group: str, name: str, path: Path, where: str, deep: int) -> dict[
     with contextlib.suppress(OSError, ValueError):
         header = _PACKAGE.search(text(file))
         package = package or (header[1] if header is not None else "")
-    table = _with_defaults(read(file, where), file, where, deep)
+    table = _with_defaults(_said(file, where), file, where, deep)
     for part in reversed([] if package == "_global_" else (package if package not in ("", "_group_") else folder.replace("/", ".")).split(".")):
         table = {part: table} if part else table
     return table
+
+
+def _said(file: Path, where: str) -> dict[str, Any]:
+    """What a file of a group says: one of comments alone says nothing. Raises `UsageError`."""
+    with contextlib.suppress(OSError, ValueError):
+        if all(not line.strip() or line.lstrip().startswith("#") for line in text(file).splitlines()):
+            return {}
+    return read(file, where)
 
 
 def _merge(below: dict[str, Any], over: Mapping[str, Any]) -> None:
@@ -243,9 +251,17 @@ def _value(node: ast.expr, names: dict[str, Any]) -> Any:
         key = node.attr if isinstance(node, ast.Attribute) else _value(node.slice, names)
         if isinstance(holder, dict) and key in holder:
             return holder[key]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get_ref" and len(node.args) == 1:
+        return _value(ast.Subscript(node.func.value, node.args[0]), names)  # of ml_collections: an entry that stands in two places
     if isinstance(node, ast.Call) and not node.args:
         made = names.get(node.func.id) if isinstance(node.func, ast.Name) else None
-        return made() if callable(made) else _Made({k.arg: _value(k.value, names) for k in node.keywords if k.arg})
+        if callable(made):
+            return made()
+        told = _Made()
+        for keyword in node.keywords:
+            with contextlib.suppress(_Open):
+                told |= {keyword.arg: _value(keyword.value, names)} if keyword.arg else {}
+        return told
     try:
         return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):

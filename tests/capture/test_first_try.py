@@ -202,7 +202,8 @@ def test_a_setting_that_is_made_later_is_asked_for(write: Any) -> None:
 
 def test_a_size_that_nobody_states_is_proposed(write: Any) -> None:
     heads = LATER.replace("vocab", "d_model").replace("args.d_model, args.dim", "7, args.d_model")
-    with pytest.raises(ScreenError, match=r"`--set args.d_model=…`.*usual base model: `screen check model.py::Net --set args.d_model=512`"):
+    said = r"`--set args.d_model=…`.*usual base model it builds, but its forward ran on none .*: `screen check model.py::Net --set args.d_model=512`"
+    with pytest.raises(ScreenError, match=said):  # the layers are 24 wide
         built(write(heads))
 
 

@@ -18,13 +18,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from screen.capture.build import guarded, launcher, libraries, offline, piecewise, python_file, rows, settings_files, usual
+from screen.capture.build import guarded, launcher, libraries, offline, piecewise, python_file, rows, scripts, settings_files, usual
 from screen.capture.inputs import explicit
 from screen.capture.build.block import largest_stack, looks
 from screen.capture.build.built import Built, TargetInfo, info_of
 from screen.capture.build.caches import set_up, waits
 from screen.capture.build.construct import Told, Values, attempted, construct, workshop
-from screen.capture.build.entries import Made, made_of, model_of, of_one
+from screen.capture.build.entries import Made, made_of, model_of, of_one, takes
 from screen.capture.build.configs import Missing, is_asked_of, settings_of
 from screen.capture.build.needs import Needs, needs
 from screen.capture.build.unbuilt import later, why_not
@@ -36,7 +36,7 @@ from screen.capture.build.piecewise import Reading
 from screen.capture.inputs.records import is_record
 from screen.capture.inputs.search import infer, required
 from screen.capture.inputs.trial import outcome
-from screen.capture.build.inner import inner
+from screen.capture.build.inner import has_forward, inner
 from screen.capture.build.integers import of_config, of_entry
 from screen.capture.inputs.context import Lookup, config_parts, forward_signature
 from screen.capture.kernels import older, stand_in
@@ -177,7 +177,8 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
             filed = OPTIONAL not in settings and spec.path is not None and usual.of_rows(dict.fromkeys(asked.lacking)) is None
             command = _filed(spec, entries, given, module, reading) if filed else ""
             complete = bool(command) and " --set " not in command
-            alone = settings_files.sole(spec.path or "", shlex.split(command)[2].rpartition("::")[2], asked.lacking) if complete else None
+            filing = shlex.split(command)[2].rpartition("::")[2] if complete else ""
+            alone = settings_files.sole(spec.path or "", filing, asked.lacking, takes(entries.get(filing))) if complete else None
             if alone is not None:
                 note = f"its settings are those of `{alone.text}`, the one table of the project that has them"
                 return [replace(one, info=replace(one.info, notes=(note, *one.info.notes))) for one in
@@ -187,15 +188,17 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
                 raise asked from None
             chosen: list[Made] = []
             sizes: dict[str, dict[str, Any]] = {}
-            weights: dict[str, tuple[int, int]] = {}
             with contextlib.suppress(Exception), later(asked):
                 chosen, _, given = making(choose=True)
-                weights = {name: usual.extent(model) for name, (model, *_) in chosen}
                 sizes = {name: told[name].chosen for name, _ in chosen}
-                proposed = {name: sizes[name] for name in _running(chosen, weights)}
-                asked.try_ = usual.proposed(asked.try_, spec, proposed, weights, _stated(settings))
+            weights = {name: usual.extent(model) for name, (model, *_) in chosen}
             free = _free(entries, chosen, given, module, reading, told) if chosen else {}
             if not free or usual.largest(sizes, weights) not in free:
+                models = {name: model for name, (model, *_) in chosen}
+                unbuilt = [name for name, entry in entries.items() if isinstance(entry, type) and entry not in map(type, models.values())]
+                with contextlib.suppress(Exception):
+                    name, ran = usual.whole(models, sizes, python_file.held(module), unbuilt, _runs)
+                    asked.try_ = usual.proposed(asked.try_, spec, name, sizes[name], ran, _stated(settings))
                 raise (asked if chosen else error) from None
             settings = {**settings, **{f"{name}.{key}": value for name in free for key, value in sizes[name].items()}}
             made, refused, given = making()
@@ -216,7 +219,7 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
             made, _, given = making()
         except Exception:  # nor does anything inside of it
             raise error from None
-        made = [max(made, key=lambda one: sum(p.numel() for p in one[1][0].parameters()))]
+        made = [max(made, key=lambda one: usual.extent(one[1][0])[1])]
         if not any(True for _ in made[0][1][0].parameters()):
             raise error
         refused = [f"not judged: {why_not(next(iter(failed)), error)}", f"`{made[0][0]}` is the largest of what it contains"]
@@ -295,14 +298,15 @@ def _filed(
             lacking = asked.lacking if isinstance(asked, Needs) else (asked.path,)
         except Exception:  # its settings have defaults, with which it does not build
             lacking = settings_of(entry, module)
-        for found in settings_files.having(spec.path or "", getattr(entry, "__name__", name), lacking):
+        for found in settings_files.having(spec.path or "", getattr(entry, "__name__", name), lacking, takes(entry)):
             sizes: dict[str, Any] = {}
             with contextlib.suppress(Exception):
                 model = _filled_up(name, entry, {**given[name], **found.settings}, module, reading, sizes)
                 target = spec.text if spec.name is not None else f"{spec.text}::{name}"
                 more = [f"--set {shlex.quote(f'{key}={usual.word(size)}')}" for key, size in sizes.items()]
-                words = ["screen check", shlex.quote(target), "--config", shlex.quote(found.text), *_stated(given[name]), *more]
-                commands.append((sum(p.numel() for p in model.parameters()), " ".join(words)))
+                file = ["--config", shlex.quote(found.text)] if found.own else _stated(found.settings)
+                words = ["screen check", shlex.quote(target), *file, *_stated(given[name]), *more]
+                commands.append((usual.extent(model)[1], " ".join(words)))
                 break
     return max(commands, default=(0, ""))[1]
 
@@ -325,10 +329,12 @@ def _by_file(spec: TargetSpec, name: str, entry: Any, given: dict[str, Any], mod
 def _as_author(
     name: str, entry: Any, given: dict[str, Any], module: ModuleType, reading: Reading
 ) -> tuple[tuple[nn.Module, Record, dict[str, list[Any]]], str, dict[str, Any]] | None:
-    """The model with the settings that its author makes for it, where a forward runs then, their place, and what they are; None elsewhere."""
-    fields = settings_of(entry, module)
-    for place, table in itertools.islice(settings_made(entry), _FILES) if fields else ():
-        found = {path: table[path.partition(".")[2]] for path in fields if path.partition(".")[2] in table and path not in given}
+    """The model with the settings that its author makes for it, or says in a script, where a forward runs then, their place, and what they are; None
+    elsewhere."""
+    names = {path.partition(".")[2]: path for path in settings_of(entry, module)}
+    own = ((place, {names[key]: table[key] for key in names if key in table}) for place, table in settings_made(entry))
+    for place, table in itertools.islice(own if names else scripts.said(entry), _FILES):
+        found = {path: value for path, value in table.items() if path not in given}
         tried: list[str] = []
         with contextlib.suppress(Exception):
             made = model_of(name, entry, {**given, **found}, module, reading, Told())
@@ -356,18 +362,15 @@ def _filled_up(name: str, entry: Any, settings: dict[str, Any], module: ModuleTy
             sizes |= more
 
 
-def _running(chosen: list[Made], weights: Mapping[str, tuple[int, int]]) -> list[str]:
-    """Those of some models whose forward runs on inputs that are guessed; all of the models where none of the largest does."""
-    largest = sorted(dict(chosen), key=lambda name: weights[name], reverse=True)[:_CALLS]
-    found = []
-    for name in largest if len(chosen) > 1 else ():
-        tried: list[str] = []
-        with contextlib.suppress(Exception):
-            model = dict(chosen)[name][0]
-            if type(model).forward is not nn.Module.forward:  # else its parts are run one by one
-                _inputs(model, None, (), None, [], tried)
-            found += [] if tried else [name]
-    return found or [name for name, _ in chosen]
+def _runs(model: nn.Module) -> bool:
+    """Does a forward run on inputs that are guessed? Of one that has none its parts are run one by one."""
+    tried: list[str] = []
+    with contextlib.suppress(Exception):
+        if not has_forward(model):
+            return bool(inner("", model))
+        args, kwargs = _inputs(model, None, (), None, [], tried)
+        return not tried and outcome(on_meta(model), args, kwargs).error is None
+    return False
 
 
 def _instead(

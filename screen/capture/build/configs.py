@@ -211,9 +211,19 @@ def is_config(parameter: inspect.Parameter, entry: Any, deep: int = HANDED) -> b
             asked += own is node
         asked += isinstance(node, ast.Call) and bool(asked_for(node, name))
     if asked or told or not deep:
-        return asked > 1 + 3 * told
+        return asked > 1 + 3 * told or (asked == 1 and not told and _is_option(parameter, entry))
     places = [(other, inspect.signature(other).parameters.get(key), key) for other, key in handed_on(entry, name)]
     return any(not key or (place is not None and is_config(place, other, deep - 1)) for other, place, key in places)
+
+
+def _is_option(parameter: inspect.Parameter, entry: Any) -> bool:
+    """Is the one thing that is read of the one argument that must be given an option of a command line, or a setting, in the files that use it? What
+    is called is a part, `self.encoder(x)`."""
+    tree = tree_of(entry) or ast.Module([], [])
+    kept = [n for n in ast.walk(tree) if isinstance(n, ast.Assign) and ast.unparse(n.value) == parameter.name]
+    held = {parameter.name, *(ast.unparse(t) for n in kept for t in n.targets)}
+    called = any(isinstance(n, ast.Call) and ast.unparse(n.func) in held for n in ast.walk(tree))
+    return not called and _is_alone(parameter, entry) and bool(stated(entry, {}, [*reads(entry, parameter.name)])[0])
 
 
 def _names(outer: type[Any], inner: type[Any]) -> bool:

@@ -282,7 +282,7 @@ def construct(
             if not stated or {*stated} <= {*kwargs}:
                 nothing, where = left_none(error, entry, kwargs)
                 if nothing:
-                    raise refuses(name, dict.fromkeys(nothing), where) from error
+                    raise refuses(name, nothing, where) from error
                 raise
             own = Told()
             try:

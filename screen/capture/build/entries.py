@@ -48,7 +48,7 @@ def made_of(
         except Exception as error:
             errors[name] = error
         functions = {n: vars(module)[n] for n in python_file.makers(module, entries[name])} if name in errors else {}
-        functions |= python_file.factories(entries[name]) if name in errors else {}
+        functions |= python_file.factories(entries[name], 1 if choose else 0) if name in errors else {}
         for maker, function in functions.items():
             if maker in entries:
                 continue
@@ -76,7 +76,7 @@ def model_of(
     """One model of a file, with the names that its settings give back to the file; `choose`: with usual sizes where nobody states them."""
     lost = {key: settings[key] for key in settings if key in reading.lost}
     vars(module).update(lost)
-    own = {k: v for k, v in settings.items() if k not in lost or _takes(entry, k)}
+    own = {k: v for k, v in settings.items() if k not in lost or k in takes(entry)}
     sizes: dict[str, Any] = {}
     while True:
         try:
@@ -89,7 +89,7 @@ def model_of(
                 raise
             told.notes.clear()
             sizes |= more
-            if of_file and not _takes(entry, of_file):
+            if of_file and of_file not in takes(entry):
                 lost |= more
                 vars(module).update(lost)
         except ValueError as error:
@@ -103,12 +103,12 @@ def model_of(
             return made
 
 
-def _takes(entry: Any, key: str) -> bool:
-    """Is this the name of an argument?"""
+def takes(entry: Any) -> list[str]:
+    """The names of the arguments of a class or function."""
     try:
-        return key in inspect.signature(entry).parameters
+        return [*inspect.signature(entry).parameters]
     except (TypeError, ValueError):
-        return False
+        return []
 
 
-__all__ = ["Made", "made_of", "model_of", "of_one"]
+__all__ = ["Made", "made_of", "model_of", "of_one", "takes"]

@@ -123,6 +123,7 @@ def example(
     enumerations = {k: v for k, v in (seen or {}).items() if isinstance(v, type) and issubclass(v, enum.Enum)}
     for source in itertools.chain(_sources(file, name), [_Source(f"the docstring of {name}", ast.Module(documented(entry), []))]):
         for call in _calls(source.tree, name):
+            source = _with_settings(source, call, file)
             found = _arguments(call, signature, source, seen or {} if source.path == file else enumerations, loosely)
             asked, known = (signature.parameters, {**_classes_of_project(entry, source), **parts}) if whole else (wanted, parts)
             found |= _parts(call, signature, source, known, [name for name in asked if name not in found])
@@ -134,6 +135,20 @@ def example(
             if sum(name in found for name in wanted) > sum(name in best[0] for name in wanted):
                 best = found, place
     return best
+
+
+def _with_settings(source: _Source, call: ast.Call, file: str) -> _Source:
+    """A source with the literals of the one Python file of the project that has all entries which a call reads of a name that nothing is known of,
+    `Net(hp.width, hp.depth, …)`: what a program loads by its path."""
+    read: dict[str, set[str]] = {}
+    for node in [n for a in (*call.args, *(k.value for k in call.keywords)) for n in ast.walk(a)]:
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id not in source.names:
+            read.setdefault(node.value.id, set()).add(node.attr)
+    for names in [names for holder, names in read.items() if holder != "self" and len(names) >= MANY and not names & {*source.options}]:
+        held = [s.names for p in _project(file) if p.endswith(".py") and (s := _parsed(p)) is not None and names <= {*s.names}]
+        if len(held) == 1:
+            source = replace(source, options={**source.options, **{key: held[0][key] for key in names}})
+    return source
 
 
 def _classes_of_project(entry: Any, source: _Source) -> dict[str, type[nn.Module]]:
@@ -363,12 +378,14 @@ def _sources(file: str, name: str) -> Iterator[_Source]:
 
 
 def _options_above(path: str) -> dict[str, Any]:
-    """The command line of the one file of a project that imports a class or function of this file, and hands its options on, `Trainer(args)`."""
+    """The command lines of the files of a project that import a class or function of this file, and hand their options on, `Trainer(args)`: what
+    those that have an option agree on."""
     own = _parsed(path)
     names = [n.name for n in ast.walk(own.tree) if isinstance(n, ast.ClassDef | ast.FunctionDef)] if own is not None else []
     others = [_parsed(other) for other in _project(path) if other.endswith(".py")]
     held = [s.options for s in others if s is not None and s.options and any(_imports(s.tree, name, {Path(path).stem}) for name in names)]
-    return held[0] if len(held) == 1 else {}
+    told = {key: [options[key] for options in held if key in options] for options in held for key in options}
+    return {key: values[0] for key, values in told.items() if all(type(v) is type(values[0]) and v == values[0] for v in values)}
 
 
 def _project(file: str) -> tuple[str, ...]:
@@ -386,7 +403,7 @@ def beside(file: str, endings: tuple[str, ...]) -> tuple[str, ...]:
     except OSError:
         return ()
     roots = [n for n, names in enumerate(held) if names]
-    last = next((n for n in roots if not all(name.casefold().startswith("readme") for name in held[n])), next(iter(roots), 0))
+    last = next((n for n in roots if not all(name.casefold().startswith("readme") for name in held[n])), max(roots, default=0))
     found: list[tuple[bool, int, str]] = []
     walked = ""
     for top in above[: last + 1]:  # the nearest folders first: a project may have more files than are looked at

@@ -185,4 +185,13 @@ def value_of(node: ast.expr, names: Mapping[str, Any], options: dict[str, Any], 
     return result
 
 
-__all__ = ["Open", "literals", "options", "value_of"]
+def number_or_word(text: str) -> Any:
+    """What a word of a command line stands for."""
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return text
+    return value if isinstance(value, int | float | list | tuple) else text
+
+
+__all__ = ["Open", "literals", "number_or_word", "options", "value_of"]

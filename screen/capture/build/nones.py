@@ -1,4 +1,4 @@
-"""Arguments of a constructor that are `None` by default, and with which it does not build: the `None` where it fails, followed up the calls."""
+"""Arguments of a constructor that are `None` by default, or −1, and with which it does not build: that where it fails, followed up the calls."""
 
 from __future__ import annotations
 
@@ -17,30 +17,35 @@ _INSIDE = ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>", "<lambda>")
 """Code that has the names of what is around it."""
 
 
-def left_none(error: BaseException, entry: Any, given: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
-    """Arguments that nobody gave and whose default `None` the constructor or function refuses, and the place where it does; none elsewhere. Of those
-    that a message speaks of, `raise …` or `assert …`, the first one: any of them may be meant."""
+def left_none(error: BaseException, entry: Any, given: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Arguments that nobody gave and whose default `None` the constructor or function refuses, with that, and the place where it does; none
+    elsewhere. Of those that `raise …` or `assert …` speaks of, the first one: any of them may be meant. There −1 stands for nothing too."""
     try:
-        left = [p.name for p in inspect.signature(entry).parameters.values() if p.default is None and p.name not in given]
+        left = {p.name: p.default for p in inspect.signature(entry).parameters.values() if _is_nothing(p.default) and p.name not in given}
     except (TypeError, ValueError):
-        return (), ""
+        return {}, ""
     own = [f for f in frames(error) if not f[0].f_code.co_filename.startswith((TORCH, HERE))]
     if not left or not own:
-        return (), ""
+        return {}, ""
     inner, line = own[-1]
     said = statement(inner.f_code.co_filename, line)
     refuses = isinstance(said, ast.Raise | ast.Assert)
     if said is None or not (refuses or (isinstance(error, TypeError | AttributeError) and "None" in str(error))):
-        return (), ""
+        return {}, ""
     around = condition(inner.f_code.co_filename, line) if isinstance(said, ast.Raise) else None
     names = {name: None for part in (said, around) if part is not None for name in _nothing(part, inner)}
     for place, (frame, _) in reversed(list(enumerate(own))):
         if _is_of(frame, entry):
-            found = [name for name in names if name in left]
-            return tuple(found[:1] if refuses else found), f"{os.path.basename(inner.f_code.co_filename)}:{line}"
+            found = [name for name in names if name in left and (refuses or left[name] is None)]
+            return {name: left[name] for name in (found[:1] if refuses else found)}, f"{os.path.basename(inner.f_code.co_filename)}:{line}"
         if place and frame.f_code.co_name not in _INSIDE:
             names = _passed(frame, own[place - 1], names)
-    return (), ""
+    return {}, ""
+
+
+def _is_nothing(value: Any) -> bool:
+    """Does it stand for nothing: `None`, or a number below zero?"""
+    return value is None or (type(value) is int and value < 0)
 
 
 def _is_of(frame: FrameType, entry: Any) -> bool:
@@ -50,12 +55,12 @@ def _is_of(frame: FrameType, entry: Any) -> bool:
 
 
 def _nothing(said: ast.stmt, frame: FrameType) -> list[str]:
-    """Names on a statement that are `None` there, also of what an object keeps, `self.depth`, or may keep, `self.config.depth`."""
+    """Names on a statement that stand for nothing there, also of what an object keeps, `self.depth`, or may keep, `self.config.depth`."""
     found = []
     for node in parts_of(said):
-        if isinstance(node, ast.Name) and _held(node, frame) is None:
+        if isinstance(node, ast.Name) and _is_nothing(_held(node, frame)):
             found.append((node.lineno, node.col_offset, node.id))
-        elif isinstance(node, ast.Attribute) and _held(node, frame) in (None, _UNTOLD):
+        elif isinstance(node, ast.Attribute) and ((held := _held(node, frame)) is _UNTOLD or _is_nothing(held)):
             found.append((node.lineno, node.col_offset, node.attr))
     return [name for *_, name in sorted(found)]
 

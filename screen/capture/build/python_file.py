@@ -377,6 +377,12 @@ def references(module: ModuleType) -> dict[str, set[str]]:
     return closed
 
 
+def held(module: ModuleType) -> dict[str, int]:
+    """How many classes of modules of a file each of its classes and functions names, through whatever of the file it names."""
+    classes = {*defined_classes(module)}
+    return {name: len(classes & read - {name}) for name, read in references(module).items()}
+
+
 def makers(module: ModuleType, entry: Any) -> list[str]:
     """The functions of a file that return an instance of one of its classes, or what another one of them returns, in the order of the source."""
     tree = _tree(module)
@@ -388,9 +394,9 @@ def makers(module: ModuleType, entry: Any) -> list[str]:
     return [node.name for node in own if node.name in names]
 
 
-def factories(entry: Any) -> dict[str, Any]:
-    """The public static and class methods of a class that ask for nothing and return an instance of it, or what another one of them returns, by
-    dotted names in the order of the source: `Net.small`."""
+def factories(entry: Any, most: int = 0) -> dict[str, Any]:
+    """The public static and class methods of a class that ask for nothing, or for up to `most` arguments, and return an instance of it, or what
+    another one of them returns, by dotted names in the order of the source: `Net.small`."""
     tree = tree_of(entry) if isinstance(entry, type) else None
     body = next((n.body for n in ast.walk(tree) if isinstance(n, ast.ClassDef)), []) if tree is not None else []
     marked = [n for n in body if isinstance(n, ast.FunctionDef) and {ast.unparse(d) for d in n.decorator_list} & {"staticmethod", "classmethod"}]
@@ -399,7 +405,12 @@ def factories(entry: Any) -> dict[str, Any]:
         before = len(names)
         names |= {node.name for node in marked if _returns(node, names)}
     found = {f"{entry.__name__}.{n.name}": getattr(entry, n.name) for n in marked if n.name in names and not n.name.startswith("_")}
-    return {name: made for name, made in found.items() if all(p.default is not p.empty for p in inspect.signature(made).parameters.values())}
+    return {name: made for name, made in found.items() if sum(map(_is_asked, inspect.signature(made).parameters.values())) <= most}
+
+
+def _is_asked(parameter: inspect.Parameter) -> bool:
+    """Must it be given?"""
+    return parameter.default is parameter.empty and parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
 
 
 def wholes(module: ModuleType) -> list[str]:
@@ -467,6 +478,7 @@ __all__ = [
     "drop_contained",
     "factories",
     "find",
+    "held",
     "is_candidate",
     "load",
     "load_file",

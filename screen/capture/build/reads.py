@@ -266,20 +266,27 @@ def _names_in(row: ast.expr) -> list[str]:
     return [k.value for k in keys if isinstance(k, ast.Constant) and isinstance(k.value, str)]
 
 
-def compared(entry: Any, name: str) -> Iterator[str]:
+def compared(entry: Any, name: str, deep: int = HANDED // 2) -> Iterator[str]:
     """The words that the code compares an argument with, `kind == "xavier"`, `kind in ("xavier", "kaiming")`, or looks up by it, `KINDS[kind]`: that
-    of a class or function, then of the other classes of its file that have an argument of that name."""
+    of a class or function, then of the other classes of its file that have an argument of that name, and of functions to which it is handed on."""
     module = sys.modules.get(str(getattr(entry, "__module__", "")))
     others = [v for v in vars(module).values() if isinstance(v, type) and v.__module__ == module.__name__] if module is not None else []
     for owner in (entry, *others):
-        for node in ast.walk(tree_of(owner) or ast.Module([], [])):
+        tree = tree_of(owner) or ast.Module([], [])
+        given = [n for n in ast.walk(tree) if isinstance(n, ast.Assign) and isinstance(n.value, ast.Dict) and inspect.isroutine(owner)]
+        local = {ast.unparse(t): n.value for n in given for t in n.targets}
+        for node in ast.walk(tree):
             if isinstance(node, ast.Compare) and ast.unparse(node.left) in (name, f"self.{name}") and isinstance(node.ops[0], ast.Eq | ast.In):
                 values = node.comparators[0].elts if isinstance(node.comparators[0], ast.List | ast.Tuple | ast.Set) else node.comparators
                 yield from (v.value for v in values if isinstance(v, ast.Constant) and isinstance(v.value, str))
             if isinstance(node, ast.Subscript) and ast.unparse(node.slice) in (name, f"self.{name}"):
+                written = local.get(ast.unparse(node.value), node.value)
                 table = _called(node.value, vars(module)) if module is not None else None
-                keys = [k.value for k in node.value.keys if isinstance(k, ast.Constant)] if isinstance(node.value, ast.Dict) else table
+                keys = [k.value for k in written.keys if isinstance(k, ast.Constant)] if isinstance(written, ast.Dict) else table
                 yield from (key for key in keys if isinstance(key, str)) if isinstance(keys, dict | list) else ()
+    for other, key in handed_on(entry, name) if deep and inspect.isroutine(entry) else ():
+        if inspect.isroutine(other):
+            yield from compared(other, key, deep - 1)
 
 
 def is_iterated(entry: Any, name: str, deep: int = HANDED // 2) -> bool:
@@ -299,6 +306,19 @@ def is_iterated(entry: Any, name: str, deep: int = HANDED // 2) -> bool:
         if held & {ast.unparse(part) for part in parts}:
             return True
     return deep > 0 and any(key and is_iterated(other, key, deep - 1) for other, key in handed_on(entry, name))
+
+
+def only_tested(entry: Any, path: str) -> bool:
+    """Does the code of a class or function ask of an argument, or of an entry of one (`cfg.tied`), whether it holds and nothing else?"""
+    tree = tree_of(entry) or ast.Module([], [])
+    held = {path, f"self.{path}", *_kept_as(tree, path)}
+    asked = [n for n in ast.walk(tree) if isinstance(n, ast.Name | ast.Attribute) and isinstance(n.ctx, ast.Load) and ast.unparse(n) in held]
+    waiting = [n.test for n in ast.walk(tree) if isinstance(n, ast.If | ast.IfExp | ast.Assert)]
+    for test in waiting:
+        waiting += test.values if isinstance(test, ast.BoolOp) else [test.operand] if isinstance(test, ast.UnaryOp) else []
+    tested = {id(test) for test in waiting}
+    kept = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Assign) and {ast.unparse(t) for t in n.targets} & held}
+    return any(id(n) in tested for n in asked) and all(id(n) in tested | kept for n in asked)
 
 
 def is_set(entry: Any, name: str, key: str) -> bool:
@@ -412,6 +432,7 @@ __all__ = [
     "is_read_by_name",
     "is_set",
     "only_kept",
+    "only_tested",
     "reads",
     "reads_below",
     "source_of",

@@ -35,37 +35,42 @@ class Found:
     text: str
     """What `--config` takes, from the working directory."""
     settings: Mapping[str, Any]
-    """As the command line would give them."""
+    """As the command line would give them: all that it says, or of one that is not the class's own what is lacking."""
     wanted: Mapping[str, Any]
     """What of it is lacking."""
     whole: bool
     """Whether that is all."""
+    own: bool
+    """Whether no other table of its file has twice as many of the names that the class takes: else it says something of something else."""
 
 
-def having(file: str, name: str, lacking: Iterable[str]) -> list[Found]:
-    """The tables that have most of these names (as of `--set`), of them first those of a file that names the class, the nearest before others."""
-    wanted, ranked = tuple(lacking), []
+def having(file: str, name: str, lacking: Iterable[str], takes: Iterable[str] = ()) -> list[Found]:
+    """The tables that have most of these names (as of `--set`), of them first those of a file that names the class, the nearest before others.
+    `takes`: the names of all arguments of the class."""
+    wanted, arguments, ranked = tuple(lacking), {*takes}, []
     for steps, (path, whole) in enumerate(_read(os.path.abspath(file))):
         named = _names(whole, name)
+        most = max(len(arguments & {*table}) for _, table in tables.sections(whole))
         for section, table in tables.sections(whole):
             keys = {*_paths(table)}
             count = sum(key in keys or key.partition(".")[2] in keys for key in wanted)
             if 2 * count > len(wanted):
-                ranked.append((-count, not named, section.count("."), steps, section, path, table))
-    ranked.sort(key=lambda one: one[:6])
+                other = 2 * len(arguments & {*table}) < most
+                ranked.append((-count, other, not named, section.count("."), steps, section, path, table))
+    ranked.sort(key=lambda one: one[:7])
     found = []
-    for count, _, _, _, section, path, table in ranked[:TRIED]:
+    for count, other, _, _, _, section, path, table in ranked[:TRIED]:
         text, flat = os.path.relpath(path) + (f":{section}" if section else ""), dict(tables.flat(table))
         own = {key: value for key, value in flat.items() if any(f"{key}.".startswith((f"{k}.", f"{k.partition('.')[2] or k}.")) for k in wanted)}
-        settings = {OPTIONAL + key: value for key, value in {"": text, **flat}.items()}
-        found.append(Found(text, settings, own, -count == len(wanted)))
+        settings = own if other else {OPTIONAL + key: value for key, value in {"": text, **flat}.items()}
+        found.append(Found(text, settings, own, -count == len(wanted), not other))
     return found
 
 
-def sole(file: str, name: str, lacking: Iterable[str]) -> Found | None:
+def sole(file: str, name: str, lacking: Iterable[str], takes: Iterable[str] = ()) -> Found | None:
     """The table that alone has all of these names, or says of them what all others that have them say; None where there is none, or are several."""
-    found = [one for one in having(file, name, lacking) if one.whole]
-    return found[0] if found and all(one.wanted == found[0].wanted for one in found) else None
+    found = [one for one in having(file, name, lacking, takes) if one.whole]
+    return found[0] if found and found[0].own and all(one.wanted == found[0].wanted for one in found) else None
 
 
 @functools.lru_cache(maxsize=2)

@@ -6,7 +6,8 @@ for an action), of its discount 0.99, of a graph 207 sensors (METR-LA, Li et al.
 numbers of noise (DCGAN), growth by 32 channels (DenseNet), 0.25 of a commitment loss (VQ-VAE), and speech at 16,000 Hz. Of a U-Net they are those of
 DDPM (Ho et al. 2020, appendix B: two residual blocks for each resolution, attention at 16 × 16; 128 channels, multiplied by 1, 2, 2, 2, in its code)
 and improved-diffusion, which has attention at 16 and 8; of adapters those of LoRA (Hu et al. 2021, appendix D: rank 4, α 32); rotary embeddings have
-base 10,000 (Su et al. 2021), group norms 32 groups (Wu & He 2018), detectors 100 queries (DETR, Carion et al. 2020), codecs of sound eight codebooks
+base 10,000 (Su et al. 2021), starts a deviation of 0.02 (GPT-2), texts of pictures 77 tokens (CLIP, Radford et al. 2021), group norms 32 groups
+(Wu & He 2018), detectors 100 queries (DETR, Carion et al. 2020), codecs of sound eight codebooks
 of 1,024 codes (EnCodec at 6 kbps, Défossez et al. 2022), windows of measured series 100 steps (Anomaly Transformer, Xu et al. 2022), and tables eight
 columns of numbers, as California housing has. The words in the name of an argument say which of these it is, else what layers it goes into; one that
 may be `None` by its annotation and has no such word is, and one that the code compares with words is the first of these. They stand in the message
@@ -23,13 +24,14 @@ import shlex
 import sys
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from torch import nn
 
 from screen.capture.build.configs import config_of, defaults_of
-from screen.capture.build.reads import compared, entries_told, is_iterated, used_as
+from screen.capture.build.python_file import drop_contained
+from screen.capture.build.reads import compared, entries_told, is_iterated, only_tested, used_as
 from screen.graph.target import TargetSpec
 
 _DEVICE = r"^device$"
@@ -45,6 +47,7 @@ LAYERS = 6
 """Layers of the base model: of each stage of a model that has a list of them there are fewer."""
 _PARTS = "(model|base|block|inner|start|init)"
 ROWS: tuple[tuple[str, int | float | str | list[int]], ...] = (
+    (r"^(is|use|do|with|has|enable|tie|share)_", False),
     (r"^(ob|obs|observation|state)(ervations?)?_?(shape|space)$", [4, 84, 84]),
     (r"^act(ion)?s?_?space$|(n|num)_?actions?$", 18),
     (r"^max_action$|(^|_)alpha$", 1.0),
@@ -84,10 +87,12 @@ ROWS: tuple[tuple[str, int | float | str | list[int]], ...] = (
     (r"batch(_?size)?$", 2),
     (r"(?<!st)eps(ilon)?$", 1e-5),
     (r"(^|_)seed$", 0),
+    (r"(^|_)std($|_(init|dev)$)|^init(ializer)?_(std|range)$", 0.02),
+    (r"(n|num)_text_tokens$", 77),
     (_INDEX, 1),
     (_TOKENS, 37000),
     (_CLASSES, 1000),
-    (r"head_?(dim|size)|dim_?(per_)?head|^d_?(k|v|kv|q|head|qk)$|^(key|value)_?(dim|size)$", 64),
+    (r"head_?(dim|size|ch(an(nel)?s?)?$)|dim_?(per_)?head|^d_?(k|v|kv|q|head|qk)$|^(key|value)_?(dim|size)$", 64),
     (r"heads?($|_)|^h$", 8),
     (r"expert.*(per|active|used)|active_?expert|top_?k", 2),
     (r"expert", 8),
@@ -105,15 +110,19 @@ ROWS: tuple[tuple[str, int | float | str | list[int]], ...] = (
     (r"stack(s|ed)?($|_)", 4),
     (r"_(size|dim)_[a-z]+$", 512),
     (r"(^|_)(n|num)_?(in|out)(puts?)?$|(^|_)n_?feats?$|^ninp$|channels", 512),
-    (r"^(is|use|do|with|has|add|enable|share|tie|scale)_|_by_|bias$|causal|flash|checkpoint", False),
+    (r"^(add|scale)_|_by_|bias$|causal|flash|checkpoint", False),
 )
 """Words to sizes, the more special ones first."""
 _WIDTHS = r"(^|_)(fc|mlp|dense|hidden|head)(_[a-z]+)*_?layers$|chan"
 """Of an argument that is a list: widths of the layers of a small network, not how many layers there are."""
+_WORDS = re.compile(r"(^|_)(name|type|mode|kind|variant|method|arch)$")
+"""Of an argument that is a word."""
 _USED = {"width": 512, "rows": 37000, "rate": 0.1, "count": LAYERS, "kernel": 3, "heads": 8}
 """By what an argument is to the layers that are made with it, where its name says nothing."""
 LIST = 2
 """Entries of an argument that is a list."""
+TRIED = 4
+"""Models whose forward is run for a proposal."""
 _PICTURE, _MAP = 3, 128
 """Channels of a picture, and of a map that has groups: those of the first resolution of a U-Net."""
 NUMBERS = (inspect.Parameter.empty, int, float, bool, "int", "float", "bool", Any)
@@ -161,13 +170,14 @@ def chosen(entry: Any, lacking: tuple[str, ...]) -> dict[str, Any]:
         note = known[name].annotation if name in known else inspect.Parameter.empty
         kinds = (note, *typing.get_args(note), *_members(note))
         size, text = _size(name), bool({str, "str"} & {*kinds})
+        size = next(compared(entry, name), None) if type(size) is int and _WORDS.search(name) else size
         if size is None and (type(None) in kinds or re.search(r"\bOptional\[|\|\s*None\b", note if isinstance(note, str) else "")):
             found[name] = None
             continue
         if size is None or (text and not isinstance(size, str)):
             size = next(compared(entry, name), size if not text else None)
             size = _USED.get(used_as(entry, name)) if size is None and not text else size
-        size = False if size is None and note in (bool, "bool") else size
+        size = False if size is None and (note in (bool, "bool") or only_tested(entry, name)) else size
         several = entries_told(entry, name) if type(size) in (int, type(None)) and not text else 0
         size = [1 if size is None else size] * several if several and (size is not None or _lists(note)) else size
         size = _listed(entry, name) if size is None and text and _lists(note) else size
@@ -225,17 +235,37 @@ def _above(entry: Any, name: str, known: Mapping[str, inspect.Parameter]) -> Any
     return value if type(value) in (int, float) else None
 
 
-def proposed(
-    advice: str, spec: TargetSpec, sizes: Mapping[str, Mapping[str, Any]], weights: Mapping[str, tuple[int, int]], stated: Iterable[str] = ()
-) -> str:
-    """The advice of an error, with a command by which a model builds: the one with most weights, which holds the others or does most. `sizes`: of
-    each that builds, with what was chosen for it; `weights`: the `extent` of each; `stated`: words of the command line that there was."""
-    name = largest(sizes, weights)
-    chosen = sizes[name]
+def proposed(advice: str, spec: TargetSpec, name: str, sizes: Mapping[str, Any], ran: bool, stated: Iterable[str] = ()) -> str:
+    """The advice of an error, with a command by which a model builds with sizes that were chosen for it, and whether its forward `ran` then;
+    `stated`: words of the command line that there was."""
     target = spec.text if spec.name is not None else f"{spec.text}::{name}"
-    words = [f"--set {shlex.quote(f'{key}={word(value)}')}" for key, value in chosen.items()]
+    words = [f"--set {shlex.quote(f'{key}={word(value)}')}" for key, value in sizes.items()]
     command = " ".join(["screen check", shlex.quote(target), *stated, *words])
-    return f"{advice}{'. ' if advice else ''}With the sizes of a usual base model: `{command}`"
+    usual = "the sizes of a usual base model" if any(not isinstance(value, str) for value in sizes.values()) else "the first word that its code knows"
+    told = "" if ran else " it builds, but its forward ran on none of the inputs that were tried: add `--input`"
+    return f"{advice}{'. ' if advice else ''}With {usual}{told}: `{command}`"
+
+
+def whole(
+    models: Mapping[str, nn.Module],
+    sizes: Mapping[str, Mapping[str, Any]],
+    held: Mapping[str, int],
+    left: Iterable[str],
+    runs: Callable[[nn.Module], bool],
+) -> tuple[str, bool]:
+    """Which of the models of a file that build is the one that a reader would call so, and whether its forward runs: the largest of those that no
+    other one contains, or one at least half as large that runs where it does not. Raises `LookupError` where one that does not build (`left`) holds
+    more classes of the file than it (`held`)."""
+    weights = {name: extent(model) for name, model in models.items()}
+    kept = dict(drop_contained([*models.items()], lambda model: model))
+    ranked = sorted(kept, key=lambda name: (weights[name], len(sizes[name])), reverse=True)
+    near = [name for name in ranked if 2 * weights[name][0] >= weights[ranked[0]][0]][:TRIED]
+    name = next((name for name in near if runs(kept[name])), None)
+    first = ranked[0] if name is None else name
+    own = max(held.get(first, 0), held.get(type(models[first]).__name__, 0))
+    if any(held.get(other, 0) > own for other in left):
+        raise LookupError(first)
+    return first, name is not None
 
 
 def word(size: Any) -> str:
@@ -251,7 +281,7 @@ def largest(sizes: Mapping[str, Mapping[str, Any]], weights: Mapping[str, tuple[
 def extent(model: nn.Module) -> tuple[int, int]:
     """How much a model is: how many tensors of weights it has, which no size that is guessed decides, and how many weights."""
     own = [*model.parameters()]
-    return len(own), sum(p.numel() for p in own)
+    return len(own), sum(p.numel() for p in own if not isinstance(p, nn.parameter.UninitializedParameter))
 
 
-__all__ = ["ROWS", "chosen", "extent", "largest", "of_rows", "proposed", "wider", "word"]
+__all__ = ["ROWS", "chosen", "extent", "largest", "of_rows", "proposed", "whole", "wider", "word"]

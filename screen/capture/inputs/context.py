@@ -21,9 +21,14 @@ SHORT = (13, 11, 7, 5)
 """Lengths for a table of positions that has no room for those."""
 
 
+def parameters_of(model: nn.Module) -> list[nn.Parameter]:
+    """The parameters that have a size: those of a lazy module have none before its first call."""
+    return [p for p in model.parameters() if not nn.parameter.is_lazy(p)]
+
+
 def sizes_of(model: nn.Module) -> frozenset[int]:
     """Every size of every parameter and buffer."""
-    found = {s for p in model.parameters() if not isinstance(p, nn.parameter.UninitializedParameter) for s in p.shape}
+    found = {s for p in parameters_of(model) for s in p.shape}
     return frozenset(found | {s for b in model.buffers() if b.dim() > 1 for s in b.shape})
 
 
@@ -36,8 +41,8 @@ def widths_of(model: nn.Module) -> list[int]:
                 found.append(size if isinstance(size, int) else module.embed_dim)  # type: ignore[arg-type]
         if isinstance(shape := getattr(module, "normalized_shape", None), tuple):
             found.append(int(shape[-1]))
-    for parameter in model.parameters():
-        if not isinstance(parameter, nn.parameter.UninitializedParameter) and parameter.dim():
+    for parameter in parameters_of(model):
+        if parameter.dim():
             found += [parameter.shape[-1], parameter.shape[0]]
     return [n for n in dict.fromkeys(found) if n > 1][:24] or [64]
 
@@ -180,4 +185,15 @@ def forward_parameters(model: nn.Module) -> dict[str, inspect.Parameter]:
     return {p.name: p for p in forward_signature(model) if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
 
 
-__all__ = ["BATCH", "LENGTHS", "Lookup", "config_parts", "entries_of", "forward_parameters", "forward_signature", "free_lengths", "sizes_of"]
+__all__ = [
+    "BATCH",
+    "LENGTHS",
+    "Lookup",
+    "config_parts",
+    "entries_of",
+    "forward_parameters",
+    "forward_signature",
+    "free_lengths",
+    "parameters_of",
+    "sizes_of",
+]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from torch import Tensor, nn
 
-from screen.capture.inputs.context import BATCH, Lookup
+from screen.capture.inputs.context import BATCH, Lookup, parameters_of
 
 IMAGE_SIDES = (224, 32, 64, 28, 256)
 """Sides of square images to try when no grid of positions says better."""
@@ -22,7 +22,7 @@ def images(model: nn.Module, look: Lookup) -> Iterator[Tensor]:
     patch = max(conv.kernel_size[-1], conv.stride[-1])
     sizes = [v for m in model.modules() for k, v in vars(m).items() if "size" in k]
     stated = [v for size in sizes for v in (size[-1:] if isinstance(size, tuple) else [size]) if isinstance(v, int) and v > patch]
-    tables = [p.shape for p in model.parameters() if p.dim() == 3] + [(m.num_embeddings,) for m in model.modules() if isinstance(m, nn.Embedding)]
+    tables = [p.shape for p in parameters_of(model) if p.dim() == 3] + [(m.num_embeddings,) for m in model.modules() if isinstance(m, nn.Embedding)]
     grids = [s - extra for shape in tables for s in shape for extra in (0, 1) if s >= 16]
     sides = [conv.stride[-1] * round(n**0.5) for n in grids if round(n**0.5) ** 2 == n]
     if isinstance(conv, nn.Conv3d):  # a video: so many frames that its patches are those of a table, one that is no parameter too
@@ -43,7 +43,7 @@ def _pictures(model: nn.Module, look: Lookup) -> Iterator[Tensor]:
     """Images of a model that cuts them into patches itself: its first layer takes channels · side²."""
     taken = (getattr(m, "in_features", getattr(m, "in_channels", None)) for m in model.modules())
     features = next((f for f in taken if isinstance(f, int)), 0)
-    tables = [s - extra for p in model.parameters() if p.dim() in (2, 3) for s in p.shape[:-1] for extra in (0, 1)]
+    tables = [s - extra for p in parameters_of(model) if p.dim() in (2, 3) for s in p.shape[:-1] for extra in (0, 1)]
     for channels in (3, 1):
         patch = math.isqrt(features // channels)
         if patch > 1 and patch * patch * channels == features:
@@ -74,7 +74,7 @@ def signals(model: nn.Module, look: Lookup) -> Iterator[Tensor]:
         strides = 1
         for module in model.modules():
             strides *= module.stride[0] if isinstance(module, nn.Conv1d) else 1
-        tables = {t.shape[-2] * strides for t in [*model.parameters(), *model.buffers()] if t.dim() in (2, 3) and 256 <= t.shape[-2] <= 4096}
+        tables = {t.shape[-2] * strides for t in [*parameters_of(model), *model.buffers()] if t.dim() in (2, 3) and 256 <= t.shape[-2] <= 4096}
         for length in (look.tokens, 16 * min(strides, 4096), 16000, *sorted(tables)[:4]):
             yield look.floats(BATCH, conv.in_channels, length)
             yield look.floats(BATCH, length, conv.in_channels)

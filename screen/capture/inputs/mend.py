@@ -261,8 +261,8 @@ def _by_call(found: Failed, values: Values, look: Lookup) -> Iterator[tuple[str,
         elif a.dim() > 1 and b.dim() > 1:
             yield from _multiplied(found, values, a, b)
     elif found.name == "embedding":
-        for name in _sources(found, values, x):
-            yield name, look.ids(max(1, x.numel() // max(1, len(x))), batch=len(x)).reshape(x.shape) if x.dim() else torch.tensor(1)
+        for name, shape in [(n, x.shape if x.numel() else values[n].shape) for n in _sources(found, values, x)]:  # a cut may leave no rows
+            yield name, look.ids(max(1, shape.numel() // max(1, shape[0])), batch=shape[0]).reshape(shape) if len(shape) else torch.tensor(1)
     elif found.name == "__getitem__" and "used as indices must" in str(found.error):
         longest = max((v.shape[-1] for v in values.values() if isinstance(v, Tensor) and v.dim() > 1 and not v.dtype.is_floating_point), default=1)
         for name in [n for one in operands[1:] if one.dtype.is_floating_point for n in _sources(found, values, one)]:

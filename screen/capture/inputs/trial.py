@@ -54,8 +54,8 @@ def outcome(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, 
     value is an end without failure."""
     try:
         full = packed.stated([*args, *kwargs.values()])
-        with torch.device("meta"), OnMeta(), eager(), flex.written_out(), packed.written_out(full), ragged.stacked(), torch.no_grad(), \
-             Remembered():
+        with torch.device("meta"), OnMeta(), eager(), flex.written_out(), packed.written_out(full, short=True), ragged.stacked(), \
+             torch.no_grad(), Remembered():
             return Outcome(None, model(*on_meta(args), **on_meta(kwargs)))
     except (Exception, SystemExit) as error:
         if leave_out(error) or launched(error):

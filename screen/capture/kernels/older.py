@@ -4,6 +4,7 @@ A file that was written for another version of a library passes it settings that
 now passes (`forward_features(x)`, called with `attn_mask=None`). `None` and `False` ask for nothing, so the call without the keyword is the one that
 was meant; any other value is an error as before. `numpy.float` and the like were other names of Python's own types until NumPy 1.24 took them away:
 https://numpy.org/doc/stable/release/1.20.0-notes.html#using-the-aliases-of-builtin-types-like-np-int-is-deprecated
+Second names of NumPy's own functions and numbers were taken away in NumPy 2.0: https://numpy.org/doc/stable/numpy_2_0_migration_guide.html
 `torch._six` held names of Python's own types until torch 2.0: https://github.com/pytorch/pytorch/blob/v1.13.1/torch/_six.py
 Constructors written for older versions of `transformers` end in `init_weights()`, and now in `post_init()`, which calls it (its docstring).
 Names of tied weights are a list there before transformers 5, and now a table: a name of the output's weight is tied to the input's table.
@@ -41,6 +42,9 @@ vars(_SIX).update(container_abcs=collections.abc, string_classes=(str, bytes), i
 _LAYERS = "timm.models.layers."
 _LEFT_OUT = "__screen_left_out__"
 _ALIAS = re.compile(r"module 'numpy' has no attribute '(float|int|complex|object|str|bool)'")
+_SECOND = {"cumproduct": "cumprod", "product": "prod", "sometrue": "any", "alltrue": "all", "row_stack": "vstack",
+           "trapz": "trapezoid", "float_": "float64", "complex_": "complex128", "Inf": "inf", "infty": "inf", "NaN": "nan"}  # fmt: skip
+_RENAMED = re.compile(rf"\b(?:module 'numpy' has no attribute '|`np\.)({'|'.join(_SECOND)})[`']")
 _TIED = "has no attribute 'all_tied_weights_keys'"
 _LISTED, _TIES = "'list' object has no attribute 'keys'", "get_expanded_tied_weights_keys"
 _ASKED = re.compile(r"^'(\w+)' object has no attribute '(\w+)'")
@@ -50,14 +54,22 @@ _made = Makeshift()
 notes, taken_back = _made.notes, _made.taken_back
 
 
+def _named(name: str, value: Any, what: str) -> bool:
+    """Give numpy a name back."""
+    setattr(sys.modules["numpy"], name, value)
+    _made.undone_by(functools.partial(delattr, sys.modules["numpy"], name))
+    _made.tell(f"`numpy.{name}`, which this version of numpy lacks, is {what}")
+    return True
+
+
 def leave_out(error: BaseException) -> bool:
     """Make the callable of such an error take the keyword where it asks for nothing, or numpy have the name; False where there is nothing to make, or
     it was made before."""
     if isinstance(error, AttributeError) and (alias := _ALIAS.search(str(error))) is not None:
-        setattr(sys.modules["numpy"], alias[1], getattr(builtins, alias[1]))
-        _made.undone_by(functools.partial(delattr, sys.modules["numpy"], alias[1]))
-        _made.tell(f"`numpy.{alias[1]}`, which this version of numpy lacks, is Python's `{alias[1]}`")
-        return True
+        return _named(alias[1], getattr(builtins, alias[1]), f"Python's `{alias[1]}`")
+    if isinstance(error, AttributeError) and (alias := _RENAMED.search(str(error))) is not None:
+        own = _SECOND[alias[1]]
+        return _named(alias[1], getattr(sys.modules["numpy"], own), f"`numpy.{own}`")
     if isinstance(error, AttributeError) and _TIED in str(error):
         return _ends_by_init_weights(_class_of(error))
     if isinstance(error, AttributeError) and _LISTED in str(error):
