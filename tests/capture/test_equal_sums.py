@@ -107,3 +107,24 @@ def test_a_guess_keeps_its_place() -> None:
     graph = trace(Guessing(twice).to("meta"), (torch.zeros(2, 9, WIDTH, device="meta"),), {})
     (guess,) = (g for g in graph.guesses if g.decides)
     assert guess.node is not None and graph.nodes[guess.node].op == "tanh"
+
+
+class TwoStreams(nn.Module):
+    """Normed, and as they are, from one value on (ResiDual): the sums of the first block alone are equal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norms, self.maps = (nn.ModuleList(make() for _ in range(5)) for make in (lambda: nn.LayerNorm(WIDTH), lambda: nn.Linear(WIDTH, WIDTH)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x
+        for norm, inner in zip(self.norms, self.maps, strict=True):
+            f = inner(x).relu()
+            x = norm(x + f)
+            y = y + f
+        return x + self.norms[0](y)
+
+
+def test_two_streams_that_begin_at_one_value_stay_two() -> None:
+    graph = trace(TwoStreams().to("meta"), (torch.zeros(2, 9, WIDTH, device="meta"),), {})
+    assert sum(n.op == "add" for n in graph.nodes) == 11
