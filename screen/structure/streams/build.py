@@ -160,14 +160,16 @@ def _final_norm(ends: Ends, pooled: bool) -> Tri:
         return True
     if segment.opaque:
         return Unknown("an op without a row stands after the last block", segment.opaque)
-    if not pooled and not segment.norms and (between := _before_norms(reader)) is not None:
+    if not pooled and (between := _before_norms(reader)) is not None:
         return Unknown(f"a norm reads what `{reader.flow.graph.nodes[between].op}` makes of it, by a way that is not followed", (between,))
     return False
 
 
 def _before_norms(reader: Reader) -> int | None:
-    """The first op behind the last add where all ways on lead to norms, before any weight, and past ops that no edge follows."""
+    """The first op behind the last add where all ways on lead to norms, before any weight, and past ops that no edge follows; none where these are
+    the norms that are known to stand on it."""
     flow, norms, end = reader.flow, reader.chains.edges.norms.by_node, reader.chain.nodes[-1]
+    known = {strip(flow, n.source) for n in reader.segments[-1].norms}
     sources = {strip(flow, n.source) for n in norms.values()}
     waiting, seen, met = [end], list[int](), False
     while waiting:
@@ -175,7 +177,7 @@ def _before_norms(reader: Reader) -> int | None:
         if flow.weighted[here] or flow.mixing[here] or len(seen) > 64:
             return None
         if here in sources and here != end:
-            met = True
+            met |= here not in known
             continue
         if here in flow.graph.outputs:
             return None
