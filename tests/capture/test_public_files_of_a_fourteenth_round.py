@@ -345,18 +345,16 @@ def test_one_step_tells_the_shapes_of_a_recurrence() -> None:
 def test_numpy_has_its_second_names() -> None:
     with pytest.raises(AttributeError) as caught:
         numpy.cumproduct  # type: ignore[attr-defined]  # noqa: B018
-    try:
+    with older.taken_back():
         assert older.leave_out(caught.value) and numpy.cumproduct is numpy.cumprod  # type: ignore[attr-defined]
         assert "`numpy.cumproduct`, which this version of numpy lacks, is `numpy.cumprod`" in older.notes()
-    finally:
-        older.taken_back()
+    assert not older.notes()
 
 
 def test_parameters_without_a_size_are_passed_over() -> None:
     net = nn.Sequential(nn.LazyConv2d(8, 1), nn.Conv2d(8, 8, 3))
     assert 8 in sizes_of(net) and next(images(net, Lookup(net))).dim() == 4
     assert usual.extent(net)[0] == 4
-
 
 
 def test_a_script_says_what_a_model_runs_with(write: Any, tmp_path: Path) -> None:
