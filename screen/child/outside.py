@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+from screen.capture.trace import dropouts
 from screen.child import bytecode
 from screen.child.hash_seeds import seed_of
 from screen.child.launch import safe_path
@@ -30,10 +31,10 @@ def become(orders: Mapping[str, Any], folder: str, line: int, own: Mapping[str, 
     number, script = tempfile.mkstemp(".py", dir=place)  # of no name that is known
     with open(PROGRAM, "rb") as file, open(number, "wb") as copy:
         copy.write(file.read())
-    with open(bytecode.__file__, encoding="utf-8") as file:
-        compiled = file.read()
+    compiled, drops = (_text(module.__file__) for module in (bytecode, dropouts))
     os.set_inheritable(line := os.dup(line), True)  # the lowest number that is free
-    told = {"orders": orders, "line": line, "path": safe_path(), "compiled": compiled, "file": bytecode.__file__, SEED: own.get(SEED)}
+    told = {"orders": orders, "line": line, "path": safe_path(), SEED: own.get(SEED)}
+    told |= {"compiled": compiled, "file": bytecode.__file__, "dropouts": drops}
     with open(os.path.join(place, "orders.json"), "w", encoding="utf-8", errors="surrogatepass") as file:
         json.dump(told, file)
     environment = {**{k: v for k, v in os.environ.items() if k not in own and k not in CACHES}, **{k: v for k, v in own.items() if v is not None}}
@@ -42,6 +43,11 @@ def become(orders: Mapping[str, Any], folder: str, line: int, own: Mapping[str, 
         environment.pop(SEED, None)
         environment[SEED] = str(seed_of(next((order.get("file") for order in orders.values()), None)))  # the last, which the program takes out again
     os.execve(sys.executable, [sys.executable, script], environment)
+
+
+def _text(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
 
 
 __all__ = ["become"]

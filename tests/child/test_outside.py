@@ -78,6 +78,13 @@ def test_a_file_that_asks_nothing_is_not_run_there(host: Host, tmp_path: Path) -
     assert _orders(host, f"{tmp_path / 'model.py'}::Model") == ([], "")
 
 
+@pytest.mark.parametrize("drops", ["nn.functional.dropout(x, 0.5, self.training)", "nn.functional.dropout2d(x[None], training=self.training)[0]"])
+def test_functions_that_leave_out_entries_in_training_alone_make_no_other_model(host: Host, tmp_path: Path, drops: str) -> None:
+    (tmp_path / "model.py").write_text(HEAD.replace("FORWARD", f"x = {drops}"))
+    (request,), error = _orders(host, f"{tmp_path / 'model.py'}::Model")
+    assert error == "" and request.outside
+
+
 @pytest.mark.parametrize(
     ("forward", "said"),
     [

@@ -31,7 +31,7 @@ from screen.calculi.meanfield.attention import COSINES, SEED, SPREADS
 from screen.calculi.meanfield.moments import Moments
 from screen.calculi.meanfield.program import Program
 from screen.calculi.meanfield.propagate import Add, Stack
-from screen.calculi.meanfield.transfer import Attend, Entrywise, Fourier, Join, Linear, Mix, Normalise, Part, Product, Shift, Step, Stretch, Sum
+from screen.calculi.meanfield.transfer import Attend, Entrywise, Fourier, Join, Linear, Mix, Normalise, Part, Product, Shift, Step, Stretch, Sum, Within
 
 Array = NDArray[np.float64]
 State = tuple[Array, Array]
@@ -126,6 +126,9 @@ def _step(step: Step, slots: dict[int, State]) -> State:
     if isinstance(step, Stretch):
         return scaled(slots[step.source], step.factor**2)
     if isinstance(step, Part):
+        return slots[step.source]
+    if isinstance(step, Within):
+        step.check(float(slots[step.source][0].max()))
         return slots[step.source]
     if isinstance(step, Shift):
         q, apart = slots[step.source]

@@ -28,10 +28,10 @@ from screen.calculi.meanfield.causal import GRID, MOST, State, added, before_clo
 from screen.calculi.meanfield.moments import Gradient, Moments
 from screen.calculi.meanfield.program import Program
 from screen.calculi.meanfield.propagate import Backward, Stack
-from screen.calculi.meanfield.transfer import Attend, Entrywise, Join, Linear, Mix, Normalise, Part, Product, Shift, Step, Stretch, Sum
+from screen.calculi.meanfield.transfer import Attend, Entrywise, Join, Linear, Mix, Normalise, Part, Product, Shift, Step, Stretch, Sum, Within
 
 Array = NDArray[np.float64]
-READ = (Attend, Entrywise, Join, Linear, Mix, Normalise, Part, Product, Shift, Stretch, Sum)
+READ = (Attend, Entrywise, Join, Linear, Mix, Normalise, Part, Product, Shift, Stretch, Sum, Within)
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def _step(step: Step, slots: Mapping[int, State], g: Array, loud: NDArray[np.boo
         return [(step.source, g * step.factor**2)]
     if isinstance(step, Part):
         return [(step.source, g * step.share)]
-    if isinstance(step, Shift):
+    if isinstance(step, Shift | Within):
         return [(step.source, g)]
     if isinstance(step, Sum | Join):
         return [(source, g) for source in step.sources]

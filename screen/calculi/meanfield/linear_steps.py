@@ -156,9 +156,13 @@ class Within:
     bound: float
     node: int
 
-    def forward(self, slots: Slots) -> None:
-        if slots[self.source].power * REACH**2 > self.bound**2:
+    def check(self, power: float) -> None:
+        """Raises `Stop` where entries of this mean square get there."""
+        if power * REACH**2 > self.bound**2:
             raise Stop("a clamp on the stream is reached", self.node)
+
+    def forward(self, slots: Slots) -> None:
+        self.check(slots[self.source].power)
         slots[self.target] = slots[self.source]
 
     def backward(self, slots: Slots, backs: Backs) -> None:

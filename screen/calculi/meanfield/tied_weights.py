@@ -30,7 +30,7 @@ from screen.calculi.meanfield.causal import GRID, Array, gaps
 from screen.calculi.meanfield.moments import Moments
 from screen.calculi.meanfield.program import Program
 from screen.calculi.meanfield.propagate import LARGEST, Forward, Stack
-from screen.calculi.meanfield.transfer import Attend, Entrywise, Join, Linear, Normalise, Part, Product, Shift, Slots, Step, Stretch, Sum
+from screen.calculi.meanfield.transfer import Attend, Entrywise, Join, Linear, Normalise, Part, Product, Shift, Slots, Step, Stretch, Sum, Within
 
 Pair = tuple[Array, Array]
 """(C, R) with each earlier time."""
@@ -109,7 +109,7 @@ def _step(step: Step, pairs: dict[int, Pair], now: Slots, before: list[Slots]) -
         shares = step.shares if isinstance(step, Join) else [1.0] * len(step.sources)
         found = [(pairs[s][0] * w, pairs[s][1] * w) for s, w in zip(step.sources, shares, strict=True)]
         return np.sum([c for c, _ in found], axis=0), np.sum([r for _, r in found], axis=0)
-    if not isinstance(step, Linear | Normalise | Entrywise | Stretch | Part | Shift):
+    if not isinstance(step, Linear | Normalise | Entrywise | Stretch | Part | Shift | Within):
         raise NotImplementedError(type(step).__name__)
     same, other = pairs[step.source]
     if isinstance(step, Linear):

@@ -56,6 +56,7 @@ from screen.capture.build.reads import only_kept
 from screen.capture.build.unread import compiled, switches
 from screen.capture.build.overrides import nest, plain, unknown
 from screen.capture.initial.buffers import Record, buffers
+from screen.capture.initial.transformers import is_imported, started
 from screen.errors import LoadError, ScreenError, UsageError
 from screen.capture.inputs.missing import frames, parts_of, statement
 from screen.capture.trace.source_lines import HERE, TORCH
@@ -240,8 +241,10 @@ def construct(
     args, kwargs, changed = arguments(name, entry, nest(settings), module, told.notes)
 
     def build(values: Values) -> tuple[Any, Recorder]:
-        with workshop(recorder := Recorder(), values=values):
-            return entry(*args, **{key: realised(value) for key, value in kwargs.items()}), recorder
+        known = is_imported()
+        with workshop(recorder := Recorder(), values=values), started(recorder):
+            model = entry(*args, **{key: realised(value) for key, value in kwargs.items()})
+        return (model, recorder) if is_imported() == known else build(values)  # it imports transformers itself
 
     try:
         try:

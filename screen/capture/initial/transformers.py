@@ -1,4 +1,5 @@
-"""What transformers would do to the weights: its `_init_weights`, which it skips on meta, run for the record.
+"""What transformers would do to the weights: its `_init_weights`, which it skips on meta, run for the record: behind a model that it builds, and
+where a model of its own is built in somebody's code (`started`).
 
 It draws nothing on meta and is only looked at. Modules of one class with equal shapes and equal plain attributes get equal laws, so that one of
 them is run and the others take its record as that call left it, before a parent writes to some of them (T5's attention to its queries): 1,000
@@ -8,6 +9,7 @@ layers cost little more than one.
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
@@ -20,16 +22,51 @@ from screen.graph import Initialiser
 
 _PLAIN = (bool, int, float, str)
 _OTHERS = frozenset({dict, OrderedDict, set, type(None)})
+_STARTED = "_is_hf_initialized"
+"""The mark that transformers leaves on a module whose weights have started."""
+
+
+def is_imported() -> bool:
+    """Whether there is a transformers that does not start its weights on meta, which version 5 began with."""
+    return "transformers.initialization" in sys.modules and "transformers.modeling_utils" in sys.modules
+
+
+@contextlib.contextmanager
+def started(recorder: Recorder) -> Iterator[None]:
+    """While models of transformers, where it is imported, start their weights for `recorder` on meta as they do elsewhere: at the end of their
+    constructors, so that what is written to them later stands. `recorder` is running."""
+    if not is_imported():
+        yield
+        return
+    from transformers import PreTrainedModel
+
+    theirs = PreTrainedModel.init_weights
+
+    def init_weights(model: Any) -> None:
+        _run(model, recorder)
+        model.tie_weights(recompute_mapping=False)
+
+    PreTrainedModel.init_weights = init_weights
+    try:
+        yield
+    finally:
+        PreTrainedModel.init_weights = theirs
 
 
 def initialise(model: nn.Module, recorder: Recorder) -> None:
     """Add to `recorder` what `_init_weights` of `model` and of the models in it does, children first, as transformers does."""
+    with torch.device("meta"), recorder:
+        _run(model, recorder)
+
+
+def _run(model: nn.Module, recorder: Recorder) -> None:
     from transformers import initialization
 
-    calls = list(_calls(model, model))
-    with _untied(model), torch.no_grad(), torch.device("meta"), initialization.guard_torch_init_functions(), recorder.patched(), recorder:
+    calls = [call for call in _calls(model, model) if not getattr(call[0], _STARTED, False)]
+    with _untied(model), torch.no_grad(), initialization.guard_torch_init_functions(), recorder.patched():
         seen: dict[Any, dict[str, tuple[Initialiser, ...]]] = {}
         for module, owner, key in calls:
+            setattr(module, _STARTED, True)
             twin = seen.get(key) if key is not None else None
             if twin is not None:
                 for name, parameter in module._parameters.items():
@@ -70,8 +107,10 @@ def _named(model: nn.Module, name: str) -> nn.Parameter | None:
 
 def _calls(module: nn.Module, owner: Any) -> Iterator[tuple[nn.Module, Any, Any]]:
     """Every module with the model whose `_init_weights` it goes to, and with what decides its law; None where it must be run."""
+    from transformers import PreTrainedModel
+
     for child in module.children():
-        yield from _calls(child, child if hasattr(child, "_init_weights") else owner)
+        yield from _calls(child, child if isinstance(child, PreTrainedModel) else owner)
     own = tuple((n, p.shape) for n, p in module._parameters.items() if p is not None)
     stored = any(b is not None for b in module._buffers.values())
     yield module, owner, _key(module, owner, own) if own and not stored else None
@@ -92,4 +131,4 @@ def _key(module: nn.Module, owner: Any, own: tuple[Any, ...]) -> Any:
     return type(owner), type(module), own, plain
 
 
-__all__ = ["initialise"]
+__all__ = ["initialise", "is_imported", "started"]

@@ -372,8 +372,11 @@ def held(blocks: Blocks, names: Sequence[str]) -> list[tuple[str, str, tuple[int
     return found
 
 
-def ran(order: Mapping[str, Any], module: Any, found: dict[str, Any], move: Callable[[], None]) -> None:
-    """Fill `found` with what the model gives: once, more often, and in training, where nothing is left out at random. `move`: the clock."""
+def ran(
+    order: Mapping[str, Any], module: Any, found: dict[str, Any], move: Callable[[], None], whole: contextlib.AbstractContextManager[Any]
+) -> None:
+    """Fill `found` with what the model gives: once, more often, and in training, where nothing is left out at random. `move`: the clock; `whole`:
+    while it is entered, functions that leave out entries leave out none."""
     seed = order["seed"]
     members = [made(order, module, seed + number if number else None) for number in range(order["count"])]
     blocks = Blocks(members, order["fed"], order["copies"])
@@ -407,7 +410,7 @@ def ran(order: Mapping[str, Any], module: Any, found: dict[str, Any], move: Call
         without_drops(member)
         member.train()
     found["stage"] = "training"
-    with torch.set_grad_enabled(bool(order["light"])):
+    with torch.set_grad_enabled(bool(order["light"])), whole:
         found["training"] = [again(), again(back=True), again()]
     found["stage"] = ""
 
@@ -438,6 +441,7 @@ def main(folder: str) -> None:
     line, write, leave = told["line"], os.write, os._exit
     exec(told["compiled"], begin := {"__name__": "compiled", "__file__": told["file"]})
     begin["ignore_compiled"]()
+    exec(told["dropouts"], drops := {"__name__": "dropouts"})
     sys.path[:] = told["path"]
 
     def send(**fields: Any) -> None:
@@ -453,7 +457,7 @@ def main(folder: str) -> None:
             seeded(order.get("seed", 0))
             module = imported(order["file"], order["module"]) if module is None else module
             move()
-            ran(order, module, found, move)
+            ran(order, module, found, move, drops["DropoutsOff"]())
         except BaseException as error:  # whatever the code raises is what it gives
             found["reason"] = f"{type(error).__name__}: {error}"[:300]
         send(kind="outside", name=name, found=found)

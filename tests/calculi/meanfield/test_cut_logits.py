@@ -72,3 +72,21 @@ def test_what_they_reach_is_unknown() -> None:
     triangle = torch.full((TOKENS, TOKENS), LOW).triu(1)
     assert told(read(lambda u: (u + triangle).clamp(min=-5.0)), "one_minus_cos") is None
     assert told(read(lambda u: torch.maximum(u + triangle, torch.tensor(LOW))), "one_minus_cos") is not None
+
+
+@pytest.mark.by_the_day
+@pytest.mark.parametrize("claim", ["one_minus_cos", "gradient_ratio"])
+def test_queries_and_keys_that_are_cut_off_far_out_start_as_without_under_a_causal_mask(claim: str) -> None:
+    class Causal(Block):
+        def forward(self, x: Tensor) -> Tensor:
+            y = self.norm(x)
+            q, k, v = (self.cut(line(y)) for line in (self.q, self.k, self.v))
+            return x + self.o(nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True))
+
+    def read(cut: Callable[[Tensor], Tensor]) -> Report:
+        torch.manual_seed(0)
+        return screen.check(Causal(cut), example_inputs=torch.zeros(2, TOKENS, WIDTH), depth=4, spot_check=False)
+
+    plain = told(read(lambda u: u), claim)
+    assert plain is not None and told(read(lambda u: u.clamp(-8.0, 8.0)), claim) == plain
+    assert told(read(lambda u: u.clamp(-0.5, 0.5)), claim) is None
