@@ -11,6 +11,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any, NoReturn
 
 from screen.capture.trace import dropouts
@@ -31,7 +32,7 @@ def become(orders: Mapping[str, Any], folder: str, line: int, own: Mapping[str, 
     number, script = tempfile.mkstemp(".py", dir=place)  # of no name that is known
     with open(PROGRAM, "rb") as file, open(number, "wb") as copy:
         copy.write(file.read())
-    compiled, drops = (_text(module.__file__) for module in (bytecode, dropouts))
+    compiled, drops = (_text(module) for module in (bytecode, dropouts))
     os.set_inheritable(line := os.dup(line), True)  # the lowest number that is free
     told = {"orders": orders, "line": line, "path": safe_path(), SEED: own.get(SEED)}
     told |= {"compiled": compiled, "file": bytecode.__file__, "dropouts": drops}
@@ -45,8 +46,9 @@ def become(orders: Mapping[str, Any], folder: str, line: int, own: Mapping[str, 
     os.execve(sys.executable, [sys.executable, script], environment)
 
 
-def _text(path: str) -> str:
-    with open(path, encoding="utf-8") as file:
+def _text(module: ModuleType) -> str:
+    assert module.__file__ is not None
+    with open(module.__file__, encoding="utf-8") as file:
         return file.read()
 
 

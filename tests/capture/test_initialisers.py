@@ -55,6 +55,8 @@ def linear(act: Callable[[Any], Any]) -> Callable[[nn.Module], Any]:
 LAWS: dict[str, tuple[Callable[[nn.Module], Any], Law]] = {
     "a copy of one with a law": (linear(lambda w: w.data.copy_(torch.zeros(3, 12))), [("zero_", ())]),
     "a copy of values without a law": (linear(lambda w: w.data.copy_(torch.arange(36.0).view(3, 12))), [("copy_", ())]),
+    "a copy by a padding of nothing": (lambda _: nn.Parameter(nn.functional.pad(torch.ones(4), (0, 0))), [("fill_", (1.0,))]),
+    "a padding, which is no copy": (lambda _: nn.Parameter(nn.functional.pad(torch.ones(4), (1, -1))), []),
     "zeros": (lambda _: nn.Parameter(torch.zeros(4)), [("zero_", ())]),
     "ones": (lambda _: nn.Parameter(torch.ones(4)), [("fill_", (1.0,))]),
     "full": (lambda _: nn.Parameter(torch.full((4,), 0.5)), [("fill_", (0.5,))]),

@@ -31,7 +31,22 @@ from screen.calculi.meanfield.attention import COSINES, SEED, SPREADS
 from screen.calculi.meanfield.moments import Moments
 from screen.calculi.meanfield.program import Program
 from screen.calculi.meanfield.propagate import Add, Stack
-from screen.calculi.meanfield.transfer import Attend, Entrywise, Fourier, Join, Linear, Mix, Normalise, Part, Product, Shift, Step, Stretch, Sum, Within
+from screen.calculi.meanfield.transfer import (
+    Attend,
+    Entrywise,
+    Fourier,
+    Join,
+    Linear,
+    Mix,
+    Normalise,
+    Part,
+    Product,
+    Shift,
+    Step,
+    Stretch,
+    Sum,
+    Within,
+)
 
 Array = NDArray[np.float64]
 State = tuple[Array, Array]

@@ -207,6 +207,7 @@ class Recorder(TorchFunctionMode):
             table[function] = lambda r, a, k, f=function: self._values.literal(f, a, k, r)  # type: ignore[misc]
         for name in _COPIES:
             table[getattr(Tensor, name)] = lambda r, a, k: self._copied(r, a[0])
+        table[nn.functional.pad] = lambda r, a, k: None if any(a[1] if len(a) > 1 else k["pad"]) else self._copied(r, a[0])
         table[Tensor.copy_] = lambda r, a, k: self._filled(a[0], a[1] if len(a) > 1 else k.get("src"))
         for name in _WHOLE:
             table[getattr(nn.init, name)] = lambda r, a, k, n=name: self._law(n, a, k)  # type: ignore[misc]

@@ -46,11 +46,11 @@ def started(recorder: Recorder) -> Iterator[None]:
         _run(model, recorder)
         model.tie_weights(recompute_mapping=False)
 
-    PreTrainedModel.init_weights = init_weights
+    PreTrainedModel.init_weights = init_weights  # type: ignore[method-assign]
     try:
         yield
     finally:
-        PreTrainedModel.init_weights = theirs
+        PreTrainedModel.init_weights = theirs  # type: ignore[method-assign]
 
 
 def initialise(model: nn.Module, recorder: Recorder) -> None:

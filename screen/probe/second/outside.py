@@ -441,7 +441,8 @@ def main(folder: str) -> None:
     line, write, leave = told["line"], os.write, os._exit
     exec(told["compiled"], begin := {"__name__": "compiled", "__file__": told["file"]})
     begin["ignore_compiled"]()
-    exec(told["dropouts"], drops := {"__name__": "dropouts"})
+    drops: dict[str, Any] = {"__name__": "dropouts"}
+    exec(told["dropouts"], drops)
     sys.path[:] = told["path"]
 
     def send(**fields: Any) -> None:
