@@ -21,7 +21,7 @@ from torch import nn
 
 from screen.capture.build import libraries
 from screen.capture.initial.buffers import Record
-from screen.capture.initial.transformers import initialise
+from screen.capture.initial.transformers import started
 from screen.capture.initial.recorder import Recorder
 from screen.capture.build.overrides import Whole, changes, nest, unknown
 from screen.errors import LoadError, UsageError
@@ -41,10 +41,8 @@ def build(spec: TargetSpec, settings: dict[str, Any]) -> tuple[nn.Module, Any, d
     """Model on meta, its config, what `settings` changed, its initialisers, and notes. Raises `UsageError` and `LoadError`."""
     cls, config, changed, notes = _chosen(spec, settings)
     recorder = Recorder()
-    with torch.device("meta"), recorder:
+    with torch.device("meta"), recorder, started(recorder):
         model = instantiate(cls, config)
-    if hasattr(model, "_init_weights"):
-        initialise(model, recorder)
     return model, config, changed, recorder.of(model), notes
 
 

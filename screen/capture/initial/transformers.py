@@ -1,5 +1,4 @@
-"""What transformers would do to the weights: its `_init_weights`, which it skips on meta, run for the record: behind a model that it builds, and
-where a model of its own is built in somebody's code (`started`).
+"""What transformers would do to the weights: its `_init_weights`, which it skips on meta, run for the record where it would be called.
 
 It draws nothing on meta and is only looked at. Modules of one class with equal shapes and equal plain attributes get equal laws, so that one of
 them is run and the others take its record as that call left it, before a parent writes to some of them (T5's attention to its queries): 1,000
@@ -43,7 +42,7 @@ def started(recorder: Recorder) -> Iterator[None]:
     theirs = PreTrainedModel.init_weights
 
     def init_weights(model: Any) -> None:
-        _run(model, recorder)
+        _initialise(model, recorder)
         model.tie_weights(recompute_mapping=False)
 
     PreTrainedModel.init_weights = init_weights  # type: ignore[method-assign]
@@ -53,13 +52,8 @@ def started(recorder: Recorder) -> Iterator[None]:
         PreTrainedModel.init_weights = theirs  # type: ignore[method-assign]
 
 
-def initialise(model: nn.Module, recorder: Recorder) -> None:
+def _initialise(model: nn.Module, recorder: Recorder) -> None:
     """Add to `recorder` what `_init_weights` of `model` and of the models in it does, children first, as transformers does."""
-    with torch.device("meta"), recorder:
-        _run(model, recorder)
-
-
-def _run(model: nn.Module, recorder: Recorder) -> None:
     from transformers import initialization
 
     calls = [call for call in _calls(model, model) if not getattr(call[0], _STARTED, False)]
@@ -131,4 +125,4 @@ def _key(module: nn.Module, owner: Any, own: tuple[Any, ...]) -> Any:
     return type(owner), type(module), own, plain
 
 
-__all__ = ["initialise", "is_imported", "started"]
+__all__ = ["is_imported", "started"]
