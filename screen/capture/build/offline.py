@@ -61,7 +61,12 @@ def do_without(error: BaseException) -> bool:
         if found is None:
             continue
         holder, name, function = found
-        if not _is_of_library(function) or any(hasattr(holder, method) for method in _OF_MODELS):
+        if not _is_of_library(function):
+            continue
+        if (plain := _unread(function)) is not None:
+            _put(holder, name, plain)
+            return True
+        if any(hasattr(holder, method) for method in _OF_MODELS):
             continue
         if isinstance(holder, type) and issubclass(holder, nn.Module):
             continue
@@ -139,6 +144,26 @@ def _sizes_of(holder: Any, function: Any, asked: str) -> bool:
     _put(holder, "from_pretrained", given)
     _made.tell(f"`{holder.__name__}.from_pretrained({asked!r})` asks the network, which is never used: its sizes are those that are published")
     return True
+
+
+def _unread(function: Any) -> Any | None:
+    """A function of a library that builds a model and reads its weights where an argument `pretrained` says so, with that argument as it is by default;
+    None where it has none or reads them by default."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+    word = signature.parameters.get("pretrained")
+    if word is None or word.default not in (False, None, ""):
+        return None
+
+    def without(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs)
+        if given.arguments.pop("pretrained", None):
+            _made.tell(f"weights that `{function.__name__}` reads are not downloaded: those are judged that its constructor gives")
+        return function(*given.args, **given.kwargs)
+
+    return without
 
 
 def _put(holder: Any, name: str, value: Any) -> None:
