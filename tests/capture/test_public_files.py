@@ -198,6 +198,12 @@ class Weights(Words):
 
 def tower(name, pretrained_text=True):
     return Weights.from_pretrained(name) if pretrained_text else Weights()
+
+def encoder(name, pretrained=False, **options):
+    if pretrained:
+        splitter(name)
+    from torch import nn
+    return nn.Linear(32, options["width"])
 """
 
 
@@ -239,6 +245,19 @@ def test_a_function_of_a_library_that_reads_weights_is_not_done_without(write: A
     with offline.taken_back(), pytest.raises(OSError, match="could not connect") as caught:
         built(write(text))
     assert "Say `pretrained_text=False` where `tower` is called" in str(explain(caught.value, Request("model.py"), "load"))
+
+
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize("call", ["encoder('base', True, width=32)", "fetcher_of_first_try.encoder('base', pretrained='laion', width=32)"])
+def test_a_model_that_a_library_builds_is_built_without_its_weights_where_a_call_asks_for_them(write: Any, call: str) -> None:
+    imports, line = "import fetcher_of_first_try\nfrom fetcher_of_first_try import encoder\n", f"self.back = {call}"
+    text = f"\n{imports}\nclass Net(Base):\n    def __init__(self):\n        super().__init__(32)\n        {line}\n"
+    with offline.taken_back():
+        (b,) = built(write(text + "    def forward(self, ids):\n        return self.back(super().forward(ids))\n"))
+        assert runs(b) == "" and b.model.back.out_features == 32  # type: ignore[union-attr]
+        assert "weights that `encoder` reads are not downloaded: those are judged that its constructor gives" in b.info.notes
+    with pytest.raises(ConnectionError):
+        sys.modules["fetcher_of_first_try"].encoder("base", True)
 
 
 CARRY = """

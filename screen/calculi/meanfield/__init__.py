@@ -16,8 +16,9 @@ from screen.calculi.meanfield.first_update import FirstUpdate, Head, between_seq
 from screen.calculi.meanfield.head import start_of_words
 from screen.calculi.meanfield.moments import Gradient, Moments
 from screen.calculi.meanfield.program import Program
-from screen.calculi.meanfield.propagate import Forward, Stack, forward, value_gains
-from screen.calculi.meanfield.result import NOT_COMPUTED, Law, Recursion, read, silent
+from screen.calculi.meanfield.propagate import Forward, Stack, backward, forward, value_gains
+from screen.calculi.meanfield.readout import begins_otherwise, read_out
+from screen.calculi.meanfield.result import NOT_COMPUTED, Law, Recursion, ratio_of, read, silent
 from screen.calculi.meanfield.second_stream import Two, carried_by_two, first_update_of_two, second_of
 from screen.calculi.meanfield.smaller import smaller
 from screen.calculi.meanfield.stack_of_stream import DIFFERENT, Builder, layer_by_layer
@@ -81,6 +82,8 @@ def recursion_of(
         return stop.unknown if apart is None else recursion_of(apart, graph, depth, tokens=tokens, streams=(apart, *builder.others), norms=norms)
     if (beside := _read_beside(graph, stream, stream.states[-1])) is not None:
         found = replace(found.without_gradients(beside), first_update=beside if two is None else found.first_update)
+    else:
+        found = replace(found, ratio_as_read=_as_read(graph, stream, norms, stack, streams, found.gradient_ratio))
     if isinstance(stream.final_norm, Unknown):
         found = replace(found, last_gradient_exponent=stream.final_norm)
     return found
@@ -101,6 +104,24 @@ def with_smaller_weights(
         return read(smaller(_builder(stream, graph, None, streams, norms).stack(depth), times), {}, ())
     except Stop as stop:
         return stop.unknown
+
+
+def _as_read(
+    graph: Graph, stream: Stream, norms: Mapping[int, Norm], stack: Stack, streams: tuple[Stream, ...], ratio: float | Unknown
+) -> float | Unknown:
+    """The gradient ratio where the output reads the mean of all tokens, or one that begins otherwise than the others; else `ratio`."""
+    if stack.tied or isinstance(ratio, Unknown) or not graph.outputs:
+        return ratio
+    how, tokens = read_out(graph, stream, norms, _above(graph, graph.outputs[0]))
+    if how == "mean" and not is_causal(stack):
+        try:
+            stack = _builder(stream, graph, tokens, streams, norms).stack(len(stack.blocks))
+        except Stop as stop:
+            return stop.unknown
+        return ratio_of(backward(stack, forward(stack), len(stack.blocks), from_end=Gradient(1.0, 1.0)))
+    if how == "one" and (place := begins_otherwise(graph, stream)) is not None:
+        return Unknown("the output reads one token, and some begin otherwise than those that follow from the inputs", (place,))
+    return ratio
 
 
 def _read_beside(graph: Graph, stream: Stream, last: int) -> Unknown | None:

@@ -76,6 +76,8 @@ class Recursion:
     """`gradient_ratio` with no gradient through the logits: what is left of T3 for branches of any degree. `gradient_ratio` well above it is
     the mark of channel L."""
 
+    ratio_as_read: float | Unknown = NOT_COMPUTED
+    """`gradient_ratio` for what the output reads of the stream's end (`readout`), where that is not each token by itself."""
     rms_read: float = math.inf
     """Geometric mean of the rms of the states that the blocks start from; inf where one leaves the range of floats."""
     last_weight_ratio: float | Unknown = NOT_COMPUTED
@@ -103,7 +105,7 @@ class Recursion:
 
     def without_gradients(self, why: Unknown) -> Recursion:
         """The same with nothing told of gradients."""
-        unknown: dict[str, Any] = dict.fromkeys((*GRADIENTS, "first_update"), why)
+        unknown: dict[str, Any] = dict.fromkeys((*GRADIENTS, "first_update", "ratio_as_read"), why)
         return replace(self, **unknown)
 
 
@@ -199,7 +201,7 @@ def _gradients(stack: Stack, run: Forward, depth: int, positions: Positions) -> 
     whole = backs[depth]
     few = _longer(stack) if depth < FEWEST else None
     law, settled = few or (_law(backs, depth), _far(stack, run))
-    found = _ratio(whole), _ratio(still), *law, _slope(ends, depth), _root(whole.lasts), _root(still.lasts), settled
+    found = ratio_of(whole), ratio_of(still), *law, _slope(ends, depth), _root(whole.lasts), _root(still.lasts), settled
     return dict(zip(GRADIENTS, found, strict=True))
 
 
@@ -240,7 +242,7 @@ def _blame(end: float) -> Unknown | None:
     return None
 
 
-def _ratio(back: Backward) -> float | Unknown:
+def ratio_of(back: Backward) -> float | Unknown:
     return _root(back.weights)
 
 
@@ -278,7 +280,7 @@ def _law(backs: Mapping[int, Backward], depth: int) -> tuple[Law, float] | tuple
         return (few := Unknown(f"{depth} blocks are too few for a law of depth")), few
     found: list[tuple[int, float]] = []
     for n, back in backs.items():
-        ratio = _ratio(back)
+        ratio = ratio_of(back)
         if isinstance(ratio, Unknown):
             return ratio, ratio
         found.append((n, math.log(ratio)))
@@ -311,4 +313,4 @@ def _block_number(block: Block) -> float | None:
     return total
 
 
-__all__ = ["Law", "Recursion", "read", "silent"]
+__all__ = ["Law", "Recursion", "ratio_of", "read", "silent"]

@@ -147,8 +147,8 @@ def _sizes_of(holder: Any, function: Any, asked: str) -> bool:
 
 
 def _unread(function: Any) -> Any | None:
-    """A function of a library that builds a model and reads its weights where an argument `pretrained` says so, with that argument as it is by default;
-    None where it has none or reads them by default."""
+    """A function of a library that builds a model and reads its weights where `pretrained` says so, with that argument as it is by default; None
+    where it has none or reads them by default."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
