@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -131,7 +132,8 @@ class Lookup:
         """Token ids that are no special ones, different along the sequence and between rows. [batch, length] int64"""
         rows = min(vocabulary or self.vocabulary, 1000 + len(self.special))
         free = [i for i in range(3, rows) if i not in self.special] or list(range(max(rows, 1)))
-        return torch.tensor([[free[(7 * b + t) % len(free)] for t in range(length)] for b in range(batch)])
+        places = (7 * np.arange(batch)[:, None] + np.arange(length)) % len(free)
+        return torch.tensor(np.array(free)[places])
 
     def floats(self, *shape: int) -> Tensor:
         """A float input on meta in the model's dtype."""

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from screen.capture.inputs.context import BATCH, Lookup
+from screen.capture.inputs.missing import condition, frames
+from screen.capture.trace.source_lines import TORCH
 
 LONGEST = 2**22
 """Entries of an argument of integers, which has values."""
@@ -103,6 +105,13 @@ def equal(values: dict[str, Any], test: ast.expr, names: dict[str, Any]) -> Iter
                     yield from ((name, resized(value, axis, wanted)) for axis in axes if value.shape[axis] == length)
 
 
+def asked_by_torch(values: dict[str, Any], error: BaseException) -> Iterator[tuple[str, Any]]:
+    """A length that a module of torch wants to be another one (`nn.Transformer`, of its two sequences)."""
+    frame, line = list(frames(error))[-1]
+    if frame.f_code.co_filename.startswith(TORCH) and isinstance(asked := condition(frame.f_code.co_filename, line), ast.If):
+        yield from equal(values, asked.test, {**frame.f_globals, **frame.f_locals})
+
+
 def divisible(values: dict[str, Any], said: ast.stmt, names: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """A length that a condition wants to be a multiple: `assert n % block == 0`, `if len(x) % k: raise …`."""
     for node in ast.walk(getattr(said, "test", said)):
@@ -144,4 +153,7 @@ def summed(equation: Any, operands: list[Tensor]) -> Iterator[tuple[Tensor, int,
         yield from ((one, have, wanted) for one, have in places for _, wanted in places if have != wanted)
 
 
-__all__ = ["LONGEST", "beside", "divisible", "equal", "evaluated", "fewer", "lengthened", "likely", "named", "resized", "summed", "written"]
+__all__ = [
+    "LONGEST", "asked_by_torch", "beside", "divisible", "equal", "evaluated", "fewer", "lengthened", "likely", "named", "resized", "summed",
+    "written",
+]  # fmt: skip

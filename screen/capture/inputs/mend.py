@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from screen.capture.inputs.context import BATCH, Lookup
-from screen.capture.inputs.lengths import LONGEST, beside, divisible, equal, evaluated, fewer, lengthened, resized, summed, written
+from screen.capture.inputs.lengths import LONGEST, asked_by_torch, beside, divisible, equal, evaluated, fewer, lengthened, resized, summed, written
 from screen.capture.inputs.missing import condition, frames, statement
 from screen.capture.inputs.trial import Outcome, outcome
 from screen.capture.trace.source_lines import HERE, TORCH
@@ -261,7 +261,8 @@ def _by_call(found: Failed, values: Values, look: Lookup) -> Iterator[tuple[str,
         elif a.dim() > 1 and b.dim() > 1:
             yield from _multiplied(found, values, a, b)
     elif found.name == "embedding":
-        for name, shape in [(n, x.shape if x.numel() else values[n].shape) for n in _sources(found, values, x)]:  # a cut may leave no rows
+        shapes = [(n, x.shape if x.numel() else values[n].shape) for n in _sources(found, values, x)]  # a cut may leave no rows
+        for name, shape in [(n, s[:-1]) for n, s in shapes if x.dtype.is_floating_point and len(s) > 2] + shapes:  # a guess of features
             yield name, look.ids(max(1, shape.numel() // max(1, shape[0])), batch=shape[0]).reshape(shape) if len(shape) else torch.tensor(1)
     elif found.name == "__getitem__" and "used as indices must" in str(found.error):
         longest = max((v.shape[-1] for v in values.values() if isinstance(v, Tensor) and v.dim() > 1 and not v.dtype.is_floating_point), default=1)
@@ -477,8 +478,8 @@ def _by_statement(found: Failed, result: Outcome, values: Values, look: Lookup) 
     """Numbers of axes, from the statement that failed: the sizes that it unpacks, the axis that it asks for, the number that it insists on."""
     if result.error is None:
         return
-    spot = _place(result.error)
-    if spot is None:
+    yield from asked_by_torch(values, result.error)
+    if (spot := _place(result.error)) is None:
         return
     frame, line = spot
     said = statement(frame.f_code.co_filename, line)
@@ -539,8 +540,7 @@ _CHUNKS = re.compile(r"can't divide axis of length (\d+) in chunks of (\d+)")
 
 def _by_pattern(found: Failed, error: BaseException, values: Values, look: Lookup) -> Iterator[tuple[str, Any]]:
     """A written pattern wants more axes, or a length that is a multiple."""
-    text = str(error)
-    if (chunks := _CHUNKS.search(text)) is not None:
+    if (chunks := _CHUNKS.search(text := str(error))) is not None:
         length, multiple = int(chunks[1]), int(chunks[2])
         for name, value in values.items():
             sides = [axis for axis, size in enumerate(value.shape) if size == length and axis] if isinstance(value, Tensor) else []
@@ -552,8 +552,8 @@ def _by_pattern(found: Failed, error: BaseException, values: Values, look: Looku
         return
     for frame, _ in reversed(list(frames(error))):
         names = [n for v in _tensors(frame.f_locals.values()) for n in _sources(found, values, v)]
-        for name in dict.fromkeys(names):
-            yield from ((name, v) for v in _axes(values[name], values[name].dim() + int(axes[1]) - int(axes[2]), look))
+        more = int(axes[1]) - int(axes[2])
+        yield from ((name, v) for name in dict.fromkeys(names) for v in _axes(values[name], values[name].dim() + more, look))
         if names:
             return
 
