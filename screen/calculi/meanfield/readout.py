@@ -39,11 +39,12 @@ def read_out(graph: Graph, stream: Stream, norms: Mapping[int, Norm], alive: set
             yield EACH
         for user in users:
             lost = _lost(before, user, width)
-            times, rest = divmod(_tokens(before, width), max(_tokens(user, width), 1))
+            left = _tokens(user, width)
+            alone = left in (before.shape or ()) and len([size for size in user.shape or () if size > 1]) < 3  # one for each sample
             if lost in MEANS:
-                yield "mean", times
-            elif lost and not rest and times in (before.shape or ()):
-                yield "one", times
+                yield ("mean", _tokens(before, width) // left) if alone else EACH
+            elif lost and alone:
+                yield "one", _tokens(before, width) // left
             elif lost or (user.op in SAME and _tokens(user, width) == _tokens(before, width)):
                 yield from ways(user.index)
             else:
@@ -83,4 +84,4 @@ def begins_otherwise(graph: Graph, stream: Stream) -> int | None:
     return None
 
 
-__all__ = ["Readout", "begins_otherwise", "read_out"]
+__all__ = ["EACH", "Readout", "begins_otherwise", "read_out"]

@@ -10,6 +10,9 @@ import torch
 from torch import Tensor, nn
 
 import screen
+from screen.calculi.meanfield.readout import EACH, read_out
+from screen.capture.trace.tracer import trace
+from screen.facts import derive
 
 WIDTH, PATCHES, DEPTH = 96, 120, 10
 
@@ -112,3 +115,20 @@ def test_of_a_token_that_begins_otherwise_nothing_is_told(net: Net) -> None:
 def test_of_tokens_that_are_alike_one_is_as_good_as_all(net: Net) -> None:
     value, _ = derived(net)
     assert value == pytest.approx(measured(net), rel=0.15)
+
+
+def test_neighbours_that_are_averaged_or_left_out_are_no_mean_of_all() -> None:
+    class Stage(nn.Module):
+        def __init__(self, half: Callable[[Tensor], Tensor]) -> None:
+            super().__init__()
+            self.blocks, self.half, self.next = nn.ModuleList(Block() for _ in range(3)), half, nn.Linear(WIDTH, 2 * WIDTH)
+
+        def forward(self, x: Tensor) -> Tensor:
+            for block in self.blocks:
+                x = block(x)
+            return self.next(self.half(x))
+
+    for half in (lambda x: nn.functional.avg_pool1d(x.transpose(1, 2), 2).transpose(1, 2), lambda x: x[:, ::2]):
+        facts = derive(trace(Stage(half).eval(), (torch.randn(2, 8, WIDTH),), {}))
+        (stream,) = facts.streams
+        assert stream.depth == 3 and read_out(facts.graph, stream, {}, set(range(len(facts.graph.nodes)))) == EACH
