@@ -191,13 +191,15 @@ class Flow:
         return len(data) == len(shapes) == 1 and self._weighs_stack(data[0], shapes[0], node)
 
     def _weighs_stack(self, stack: int, shares: tuple[int, ...], product: Node) -> bool:
-        """Whether a product is the sum of the values of a stack, each times one number, or one for each of its tokens."""
+        """Whether a product is the sum of the values of a stack, each times one number, or one for each of its tokens; or a few such sums."""
         side = self.graph.nodes[self.root(stack)]
         if side.op != "stack":
             return False
         one = self.graph.nodes[side.inputs[0]].shape or ()
-        each = math.prod(shares) in (len(side.inputs), len(side.inputs) * math.prod(one[:-1]))
-        return each and math.prod(product.shape or ()) == math.prod(one) and len(side.inputs) != one[-1]  # else it may sum over features
+        sums = math.prod(product.shape or ()) // max(math.prod(one), 1)
+        each = math.prod(shares) in (sums * len(side.inputs), sums * len(side.inputs) * math.prod(one[:-1]))
+        whole = 0 < sums <= 8 and math.prod(product.shape or ()) == sums * math.prod(one)
+        return each and whole and len(side.inputs) != one[-1]  # else it may sum over features
 
     def sums_stack(self, node: Node) -> bool:
         """`Linear(torch.stack(values, -1))` without a bias: a sum of the values, with trained weights."""
@@ -207,13 +209,15 @@ class Flow:
 
     def copies_mixed(self, node: Node) -> int | None:
         """The value [tokens, copies, features], at most eight copies, that a product mixes by a matrix made from that value (hyper-connections);
-        or the values side by side that it adds up, each times a number made from them (attention over depth)."""
+        or the values side by side that it adds up, each times a number made from them, or from one of them (attention over depth)."""
         data = [i for i in node.inputs if self.data[i]]
         if self.classes[node.index] != "product" or len(node.inputs) != 2 or len(data) != 2:
             return None
         shapes = [self.graph.nodes[i].shape or () for i in data]
         for stack, other in ((0, 1), (1, 0)):
-            if self._weighs_stack(data[stack], shapes[other], node) and self.depends(data[other], self.root(data[stack])):
+            root = self.root(data[stack])
+            made = self.depends(data[other], root) or any(self.depends(data[other], i) for i in self.graph.nodes[root].inputs)
+            if self._weighs_stack(data[stack], shapes[other], node) and made:
                 return data[stack]
         few = [len(s) > 2 and max(s[-2:]) <= 8 for s in shapes]
         if few[0] == few[1] or shapes[0][:-2] != shapes[1][:-2]:
