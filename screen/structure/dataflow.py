@@ -119,6 +119,30 @@ class Flow:
         floats = {d: d is None or d in FLOATS for d in {n.dtype for n in self.graph.nodes}}
         return tuple([m & seeds != 0 and floats[n.dtype] for m, n in zip(self.ancestors, self.graph.nodes, strict=True)])
 
+    def is_given_mask(self, node: int) -> bool:
+        """Whether a value, of one number for each token, is made by no weight of arguments alone that mask logits as well: it keeps or drops tokens,
+        though it is a float."""
+        given = self.ancestors[node] & self._arguments
+        single = (self.graph.nodes[node].shape or (0,))[-1] == 1
+        return bool(given) and single and not given & ~self._masking and not self.keys[node] and not self.learned[node]
+
+    @cached_property
+    def _arguments(self) -> int:
+        return mask_of(n.index for n in self.graph.nodes if n.op == "input")
+
+    @cached_property
+    def _masking(self) -> int:
+        """The arguments of which something is added to logits that no weight has made of them."""
+        found, logits = 0, set[int]()
+        for node in reversed(self.graph.nodes):
+            through = node.index in logits and (self.classes[node.index] == "view" or node.op == "add")
+            logits.update(node.inputs if through else node.inputs[:1] if self.classes[node.index] == "softmax" else ())
+            bias = self.ref(node, 3, "attn_mask") if node.op == "scaled_dot_product_attention" else None
+            if through and len(node.inputs) == 2 and any(self.keys[i] for i in node.inputs):
+                bias = next((i for i in node.inputs if not self.keys[i]), None)
+            found |= self.ancestors[bias] & self._arguments if bias is not None and not self.learned[bias] else 0
+        return found
+
     def _learned_states(self, node: Node) -> list[int]:
         """Trained values that begin a stream (latents of a Perceiver, object queries): what an `add` adds to one depends on it and on an argument."""
         return [

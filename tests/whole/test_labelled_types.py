@@ -9,7 +9,6 @@ pytest.importorskip("transformers", reason="the labels are of models of transfor
 from tests.libraries.labels import Label, found, labels, report_of, score
 
 OPEN = {
-    "transformers#timesfm": "a mask of floats that is an input is told as a gate by the data",
     "transformers#olmoe": "the recursion at the start ends in an error of its own, which is told as unknown",
 }
 """Labels that are not reached yet, and why."""
