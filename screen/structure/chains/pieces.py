@@ -24,7 +24,7 @@ def is_piece(flow: Flow, table: Sequence[Best], edge: Edge, others: Callable[[Ed
         made |= flow.keys[other] & ~table[before.edge.source].passed
     added = others(edge)
     fresh = [flow.keys[o] & ~table[edge.source].passed for o in added]
-    return bool(made) and all(_in_factors(flow, o, new) and _is_made_of(flow, new, made) for o, new in zip(added, fresh, strict=True))
+    return bool(made) and any(fresh) and all(_in_factors(flow, o, new) and _is_made_of(flow, new, made) for o, new in zip(added, fresh, strict=True))
 
 
 def _in_factors(flow: Flow, node: int, fresh: int) -> bool:
