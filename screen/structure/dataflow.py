@@ -119,6 +119,30 @@ class Flow:
         floats = {d: d is None or d in FLOATS for d in {n.dtype for n in self.graph.nodes}}
         return tuple([m & seeds != 0 and floats[n.dtype] for m, n in zip(self.ancestors, self.graph.nodes, strict=True)])
 
+    def is_given_mask(self, node: int) -> bool:
+        """Whether a value, of one number for each token, is made by no weight of arguments alone that mask logits as well: it keeps or drops tokens,
+        though it is a float."""
+        given = self.ancestors[node] & self._arguments
+        single = (self.graph.nodes[node].shape or (0,))[-1] == 1
+        return bool(given) and single and not given & ~self._masking and not self.keys[node] and not self.learned[node]
+
+    @cached_property
+    def _arguments(self) -> int:
+        return mask_of(n.index for n in self.graph.nodes if n.op == "input")
+
+    @cached_property
+    def _masking(self) -> int:
+        """The arguments of which something is added to logits that no weight has made of them."""
+        found, logits = 0, set[int]()
+        for node in reversed(self.graph.nodes):
+            through = node.index in logits and (self.classes[node.index] == "view" or node.op == "add")
+            logits.update(node.inputs if through else node.inputs[:1] if self.classes[node.index] == "softmax" else ())
+            bias = self.ref(node, 3, "attn_mask") if node.op == "scaled_dot_product_attention" else None
+            if through and len(node.inputs) == 2 and any(self.keys[i] for i in node.inputs):
+                bias = next((i for i in node.inputs if not self.keys[i]), None)
+            found |= self.ancestors[bias] & self._arguments if bias is not None and not self.learned[bias] else 0
+        return found
+
     def _learned_states(self, node: Node) -> list[int]:
         """Trained values that begin a stream (latents of a Perceiver, object queries): what an `add` adds to one depends on it and on an argument."""
         return [
@@ -191,13 +215,15 @@ class Flow:
         return len(data) == len(shapes) == 1 and self._weighs_stack(data[0], shapes[0], node)
 
     def _weighs_stack(self, stack: int, shares: tuple[int, ...], product: Node) -> bool:
-        """Whether a product is the sum of the values of a stack, each times one number, or one for each of its tokens."""
+        """Whether a product is the sum of the values of a stack, each times one number, or one for each of its tokens; or a few such sums."""
         side = self.graph.nodes[self.root(stack)]
         if side.op != "stack":
             return False
         one = self.graph.nodes[side.inputs[0]].shape or ()
-        each = math.prod(shares) in (len(side.inputs), len(side.inputs) * math.prod(one[:-1]))
-        return each and math.prod(product.shape or ()) == math.prod(one) and len(side.inputs) != one[-1]  # else it may sum over features
+        sums = math.prod(product.shape or ()) // max(math.prod(one), 1)
+        each = math.prod(shares) in (sums * len(side.inputs), sums * len(side.inputs) * math.prod(one[:-1]))
+        whole = 0 < sums <= 8 and math.prod(product.shape or ()) == sums * math.prod(one)
+        return each and whole and len(side.inputs) != one[-1]  # else it may sum over features
 
     def sums_stack(self, node: Node) -> bool:
         """`Linear(torch.stack(values, -1))` without a bias: a sum of the values, with trained weights."""
@@ -207,13 +233,15 @@ class Flow:
 
     def copies_mixed(self, node: Node) -> int | None:
         """The value [tokens, copies, features], at most eight copies, that a product mixes by a matrix made from that value (hyper-connections);
-        or the values side by side that it adds up, each times a number made from them (attention over depth)."""
+        or the values side by side that it adds up, each times a number made from them, or from one of them (attention over depth)."""
         data = [i for i in node.inputs if self.data[i]]
         if self.classes[node.index] != "product" or len(node.inputs) != 2 or len(data) != 2:
             return None
         shapes = [self.graph.nodes[i].shape or () for i in data]
         for stack, other in ((0, 1), (1, 0)):
-            if self._weighs_stack(data[stack], shapes[other], node) and self.depends(data[other], self.root(data[stack])):
+            root = self.root(data[stack])
+            made = self.depends(data[other], root) or any(self.depends(data[other], i) for i in self.graph.nodes[root].inputs)
+            if self._weighs_stack(data[stack], shapes[other], node) and made:
                 return data[stack]
         few = [len(s) > 2 and max(s[-2:]) <= 8 for s in shapes]
         if few[0] == few[1] or shapes[0][:-2] != shapes[1][:-2]:

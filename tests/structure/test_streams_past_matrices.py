@@ -85,6 +85,26 @@ class Joined(nn.Module):
         return self.head(self.last(x))
 
 
+class JoinedBehindNorms(nn.Module):
+    """The same where a norm stands behind each sum, and with the first state among those that come back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.nets = nn.ModuleList(nn.Sequential(nn.Linear(WIDTH, 32), nn.Tanh(), nn.Linear(32, WIDTH)) for _ in range(BLOCKS))
+        self.sizes = nn.ModuleList(nn.RMSNorm(WIDTH) for _ in range(BLOCKS))
+        self.joins = nn.ParameterList(nn.Parameter(torch.randn(WIDTH, 2 * WIDTH) / 6) for _ in range(BLOCKS // 2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        waiting: list[Tensor] = []
+        for number, (one, norm) in enumerate(zip(self.nets, self.sizes, strict=True)):
+            if number < BLOCKS // 2:
+                waiting.append(x)
+            else:
+                x = nn.functional.linear(torch.cat((waiting.pop(), x), dim=2), self.joins[number - BLOCKS // 2])
+            x = norm(one(x) + x)
+        return x
+
+
 class TwoStages(nn.Module):
     """Stages of several blocks with a matrix in between are streams of their own."""
 
@@ -127,6 +147,11 @@ def test_where_states_come_back_through_a_matrix_starts_are_measured() -> None:
     (out * torch.randn_like(out)).sum().backward()
     sizes = [math.sqrt(sum(float(p.grad.square().sum()) for p in one.parameters())) for one in (model.down[0], model.up[-1])]  # type: ignore[union-attr]
     assert float(str(judged.numbers["gradient_ratio"])) == pytest.approx(sizes[0] / sizes[1], rel=1.0)
+
+
+def test_states_that_come_back_behind_norms_are_of_one_stream() -> None:
+    (stream,) = [s for s in report_of(JoinedBehindNorms()).streams if s.role != "inner"]
+    assert stream.depth == BLOCKS and {sub.placement for k in stream.kinds for sub in k.sublayers} == {"post"}
 
 
 def test_stages_are_streams_of_their_own() -> None:

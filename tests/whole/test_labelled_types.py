@@ -8,18 +8,12 @@ pytest.importorskip("transformers", reason="the labels are of models of transfor
 
 from tests.libraries.labels import Label, found, labels, report_of, score
 
-OPEN = {
-    "transformers#timesfm": "a mask of floats that is an input is told as a gate by the data",
-}
-"""Labels that are not reached yet, and why."""
 LABELS = [label for label in labels() if label["library"] == "transformers"]
 
 
 @pytest.mark.by_the_day
 @pytest.mark.parametrize("label", LABELS, ids=lambda label: str(label["id"]))
 def test_every_field_is_right(label: Label) -> None:
-    if label["id"] in OPEN:
-        pytest.skip(OPEN[label["id"]])
     result = score(label, found(report_of(label), label))
     assert {name: (wanted, value) for name, (word, wanted, value) in result.items() if word != "right"} == {}
 

@@ -54,6 +54,8 @@ class Attention:
                     yield Core(index, q, k, v, True, compared_axes(flow, node, k))
             elif flow.classes[index] == "softmax" or node.op in ("sigmoid", "relu", "exp"):
                 out = self.weighs(index)
+                if out is not None and self._are_states(out):
+                    continue
                 pair = self._logits_of(index)
                 if pair is None and flow.classes[index] == "softmax" and out is not None:
                     pair = self._compared(index)
@@ -62,6 +64,22 @@ class Attention:
                 if out is not None or node.op == "softmax":
                     product, q, k = pair
                     yield Core(index, q, k, out, flow.classes[index] == "softmax", compared_axes(flow, flow.graph.nodes[product], k))
+
+    def _are_states(self, value: int) -> bool:
+        """Whether what is weighed are values side by side, of each token alone: states of a stream (attention over depth)."""
+        flow = self.branch.flow
+        mixed = (flow.copies_mixed(flow.graph.nodes[u]) == value for u in flow.graph.users[value])
+        return flow.graph.nodes[flow.root(value)].op == "stack" and any(mixed)
+
+    @cached_property
+    def over_states(self) -> frozenset[int]:
+        """Softmaxes that weigh states of a stream, and no tokens, and the products in front of them and behind."""
+        flow, found = self.branch.flow, set[int]()
+        for index in (i for i in self.branch.region if flow.classes[i] == "softmax"):
+            out, pair = self.weighs(index), self._logits_of(index)
+            if out is not None and self._are_states(out):
+                found.update((index,), flow.graph.users[out], pair[:1] if pair is not None else ())
+        return frozenset(found)
 
     def _logits_of(self, softmax: int) -> tuple[int, int, int] | None:
         """The product under a softmax and its two data operands; of several that are summed, one whose keys are no argument (relative places)."""

@@ -112,7 +112,7 @@ def _out_edges(branch: Region, node: int) -> tuple[Edge, ...]:
     """Identity edges into a node of the way out; of two factors only the branch's own, the other one is a gate."""
     edges = branch.chains.into[node]
     here = branch.flow.graph.nodes[node]
-    data = [i for i in dict.fromkeys(here.inputs) if branch.flow.data[i]]
+    data = [i for i in dict.fromkeys(here.inputs) if branch.flow.data[i] and not branch.flow.is_given_mask(i)]
     if here.op != "mul" or len(data) != 2 or node in branch.norms.by_node:
         return edges
     fed = [i for i in data if branch.flow.depends(i, branch.chain.nodes[0])]

@@ -183,7 +183,8 @@ class Mixer:
 
     def _products(self) -> bool:
         flow = self.branch.flow
-        return sum(flow.classes[i] == "product" and flow.mixing[i] for i in self.branch.region) >= 1
+        found = {i for i in self.branch.region if flow.classes[i] == "product" and flow.mixing[i]}
+        return bool(found and found - self.attention.over_states)
 
     def _dispatches(self) -> bool:
         """Tokens are handed to experts by a product and collected by another: a choice made one value of each product, or between the two stand a
@@ -310,8 +311,8 @@ class Mixer:
 
     def _soft_routes(self) -> bool:
         flow = self.branch.flow
-        softmaxes = [i for i in self.branch.region if flow.classes[i] == "softmax" and not self._over_tokens(i)]
-        return bool(softmaxes) and len(self.weights) >= 4
+        softmaxes = {i for i in self.branch.region if flow.classes[i] == "softmax" and not self._over_tokens(i)}
+        return bool(softmaxes - self.attention.over_states) and len(self.weights) >= 4
 
     def _is_gated(self) -> bool:
         """A product, entry by entry, of two values that each come from a weighted op of the branch. A gate on the output, whose complement

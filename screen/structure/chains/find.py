@@ -19,6 +19,7 @@ from screen.structure.chains.chain import Chain, behind_embedding
 from screen.structure.chains.identity_edges import Edge, Edges
 from screen.structure.chains.longest import Best, leads_through, leads_to, own_adds, way_between
 from screen.structure.chains.mixing import is_of_mixing
+from screen.structure.chains.pieces import is_piece
 from screen.structure.dataflow import Flow, nodes_of, strip
 from screen.structure.logits import feeds_softmax
 from screen.structure.norms.find import Norms
@@ -102,6 +103,7 @@ class Chains:
             for edge in edges:
                 adds = edge.kind == "add" and self.is_residual(edge, table[edge.source].source, table[edge.source].passed)
                 adds = adds and not self._merges(table, edge) and not self._is_behind(table, edge)
+                adds = adds and not is_piece(self.flow, table, edge, self.others)
                 length = table[edge.source].length + adds
                 if chosen is None or length > chosen[0] or (length == chosen[0] and self._is_before(table, edge, chosen[1])):
                     chosen = length, edge, adds
@@ -342,12 +344,15 @@ class Chains:
         return is_of_mixing(self.flow, next(e for e in chain.edges if e.node == chain.adds[0]))
 
     def continued(self, chain: Chain, others: Sequence[Chain]) -> Chain | None:
-        """The stream that a chain goes on with behind a matrix, `Linear(cat(skip, x))`: x is its end, and the skip an earlier state of a stream."""
+        """The stream that a chain goes on with behind a matrix, `Linear(cat(skip, x))`: x is its end, or the norm of that, and the skip an earlier
+        state of a stream."""
         nodes = self.flow.graph.nodes
         source = nodes[chain.nodes[0]]
         joined = nodes[self._behind_norm(source.inputs[0])] if source.op == "linear" else source
+        states = frozenset(n for c in others for n in c.nodes)
         parts = [strip(self.flow, i) for i in joined.inputs] if joined.op == "cat" else []
-        if len(parts) != 2 or not all(any(p in c.nodes for c in others) for p in parts):
+        parts = [p if p in states else self._behind_norm(p) for p in parts]
+        if len(parts) != 2 or not states.issuperset(parts):
             return None
         return next((c for c in others if c is not chain and c.nodes[-1] in parts), None)
 

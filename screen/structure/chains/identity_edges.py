@@ -126,7 +126,9 @@ def _mul(flow: Flow, node: Node) -> list[Edge]:
     for carried, gate in pairs:
         if not flow.data[carried]:
             continue
-        if not flow.data[gate]:
+        if flow.is_given_mask(gate):
+            edges.append(Edge(carried, node.index, "same"))
+        elif not flow.data[gate]:
             masked = not flow.trained[gate] and (flow.from_input[gate] or _is_made_mask(flow, gate, node.shape or ()))
             edges.append(Edge(carried, node.index, "same" if masked else "scale", _filled(flow, gate), gate))
         elif _as_large(flow, carried, node):

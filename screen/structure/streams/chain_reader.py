@@ -13,6 +13,7 @@ from screen.structure.branches.weights import slices_of
 from screen.structure.chains.chain import Chain
 from screen.structure.chains.find import Chains
 from screen.structure.chains.identity_edges import Edge
+from screen.structure.chains.pieces import is_piece
 from screen.structure.dataflow import Flow, axes_of, mask_of, nodes_of, strip
 from screen.structure.initial.values import start_of
 from screen.structure.types import Norm
@@ -141,7 +142,9 @@ class ChainReader:
 
     def _is_beside(self, edge: Edge) -> bool:
         """Whether a sum behind the last one adds no branch to the stream; one behind an inner stream is another stream's."""
-        return edge.kind == "add" and not self.chain.inner and not self.chains.is_residual(edge, self.chain.nodes[0])
+        if edge.kind != "add" or self.chain.inner:
+            return False
+        return not self.chains.is_residual(edge, self.chain.nodes[0]) or is_piece(self.flow, self.chains.best, edge, self.chains.others)
 
     def _collapsed(self, node: int) -> list[Edge]:
         """A sum or mean of at most eight copies that ends a stream of several: what is left has the shape of the stream before they were made."""

@@ -123,7 +123,17 @@ class StreamNorms:
             return False
         if any(others):  # norms that stand in their own blocks say nothing of a last add outside of all blocks
             return self._runs_with(total - 1) or not all(self._runs_with(i) for i in range(total - 1) if others[i])
-        return self._inside_block(segment.norms[0].node, self.reader.chain.adds[-1])
+        return self._inside_block(segment.norms[0].node, self.reader.chain.adds[-1]) or self._is_between_parts(segment.norms[0].node)
+
+    def _is_between_parts(self, norm: int) -> bool:
+        """Whether the stream goes on behind the norm and a matrix, `Linear(cat(skip, norm(x)))`, or went on so behind a norm of the same line."""
+        chains, mine = self.reader.chains, self.reader.chain
+        if any(chains.continued(c, chains.streams) is mine for c in chains.streams):
+            return True
+        before, nodes = chains.continued(mine, chains.streams), self.reader.flow.graph.nodes
+        line = (nodes[norm].file, nodes[norm].line)
+        twins = (i for i, n in chains.edges.norms.by_node.items() if before is not None and self.reader.flow.root(n.source) == before.nodes[-1])
+        return any((nodes[i].file, nodes[i].line) == line for i in twins)
 
     def _left_in_block(self, position: int) -> int:
         """How many adds follow at once in the same member of a list of blocks."""

@@ -98,8 +98,11 @@ class Reader(ChainReader):
         )
 
     def _nearest(self, norms: list[Norm]) -> Norm:
-        """The first norm, but for one that it had a part in (a norm that weighs a mix of states stands before the norm of the mix)."""
-        return next((n for n in norms[1:] if self.flow.depends(n.node, norms[0].node)), norms[0])
+        """The first norm, but for one that it had a part in (norms that weigh a mix of states stand before the norm of the mix)."""
+        nearest = norms[0]
+        for norm in norms[1:]:
+            nearest = norm if self.flow.depends(norm.node, nearest.node) else nearest
+        return nearest
 
     def _role(self, mixer: Mixer) -> Role:
         """A feed-forward with a filter in its hidden layer is one beside a branch that mixes tokens (Mix-FFN), where no other is; else it mixes them
