@@ -110,6 +110,7 @@ def _root(path: str) -> str:
 
 def load_whole(spec: TargetSpec, reading: piecewise.Reading | None = None) -> ModuleType:
     """Import what a file or module target names. Exceptions of the user's code pass through."""
+    piecewise.forget_orphans()
     if spec.kind == "file":
         return load_file(spec.path or "", reading)
     if os.getcwd() not in sys.path:

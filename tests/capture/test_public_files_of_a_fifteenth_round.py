@@ -1,0 +1,88 @@
+"""What kept public files of a fifteenth round from being read, or made pages of them tell little, each by its cause in a file of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from screen.capture.inputs.context import entries_of
+from tests.capture.first_try import built, runs, writing
+
+write = pytest.fixture(writing)
+
+
+# -- a package that is imported again ----------------------------------------------------------------------------------------------------------
+
+
+def test_modules_of_a_package_whose_import_failed_do_not_keep_the_package_that_is_gone(write: Any, tmp_path: Path) -> None:
+    """`sizes` runs to its end before the package's import fails: at the second try it has to see the second package."""
+    (tmp_path / "stale_of_fifteen").mkdir()
+    write("from stale_of_fifteen.body import Body", "stale_of_fifteen/__init__.py", head="")
+    write(
+        """
+        import stale_of_fifteen.body
+
+        class Sizes:
+            kind, width = "Wide", 24
+
+            def maker(self):
+                return getattr(stale_of_fifteen.body, self.kind)
+        """,
+        "stale_of_fifteen/sizes.py",
+        head="",
+    )
+    file = write(
+        """
+        import torch
+        from torch import nn
+        from stale_of_fifteen.sizes import Sizes
+        from nowhere_to_be_had import logger
+
+        class Wide(nn.Linear):
+            pass
+
+        class Body(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.words = nn.Embedding(50, Sizes.width)
+                self.maps = nn.ModuleList(Sizes().maker()(Sizes.width, Sizes.width) for _ in range(3))
+
+            def forward(self, ids):
+                x = self.words(ids)
+                for one in self.maps:
+                    x = x + one(x)
+                return x
+        """,
+        "stale_of_fifteen/body.py",
+        head="",
+    )
+    assert [(type(b.model).__name__, runs(b)) for b in built(file)] == [("Body", "")]
+
+
+# -- a configuration that is a class -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_class_of_named_tuples_may_be_the_configuration(write: Any) -> None:
+    """`namedtuple` makes a class; nobody makes an object of it."""
+    file = write(
+        """
+        from collections import namedtuple
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.config = namedtuple("Sizes", "vocab_size rows")
+                self.config.vocab_size = 7
+                self.config.rows = lambda n: n
+                self.words, self.head = nn.Embedding(7, 16), nn.Linear(16, 7)
+
+            def forward(self, ids):
+                x = self.words(ids)
+                return self.head(x + torch.tanh(x))
+        """
+    )
+    (net,) = built(file)
+    assert runs(net) == ""
+    assert entries_of(net.model.config) == {"vocab_size": 7}
