@@ -86,3 +86,45 @@ def test_a_class_of_named_tuples_may_be_the_configuration(write: Any) -> None:
     (net,) = built(file)
     assert runs(net) == ""
     assert entries_of(net.model.config) == {"vocab_size": 7}
+
+
+# -- inputs ------------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_an_argument_that_is_only_read_by_keys_is_a_table_of_inputs(write: Any) -> None:
+    """Each entry is sought like an argument: they have shapes of their own."""
+    file = write(
+        """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.first, self.kind, self.said, self.last = nn.Linear(16, 16), nn.Linear(7, 16), nn.Linear(11, 16), nn.Linear(16, 3)
+
+            def forward(self, x, beside):
+                x = self.first(x) + self.kind(beside["kind"])[:, None] + self.said(beside.get("said"))[:, None]
+                return self.last(x + torch.tanh(x))
+        """
+    )
+    (net,) = built(file)
+    assert runs(net) == ""
+    table = {**dict(zip(("x", "beside"), net.args, strict=False)), **net.kwargs}["beside"]
+    assert table["kind"].shape[-1] == 7 and table["said"].shape[-1] == 11
+
+
+def test_a_table_that_is_handed_on_as_well_is_none_of_keys(write: Any) -> None:
+    file = write(
+        """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.first, self.last = nn.Linear(16, 16), nn.Linear(16, 3)
+
+            def forward(self, x, beside):
+                return self.last(self.first(x) + self.inner(beside, beside["kind"]))
+
+            def inner(self, beside, kind):
+                return kind if isinstance(beside, dict) else 0
+        """
+    )
+    (net,) = built(file)
+    assert not isinstance({**dict(zip(("x", "beside"), net.args, strict=False)), **net.kwargs}["beside"], dict)
