@@ -40,7 +40,8 @@ _MISSING = inspect.Parameter.empty
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """An argument, or a field, that is a record: its class (`tuple` for one that is taken apart, `dict` for one that is read by keys), and the names under which its fields are sought."""
+    """An argument, or a field, that is a record: its class (`tuple` for one that is taken apart, `dict` for one that is read by keys), and the names
+    under which its fields are sought."""
 
     cls: type[Any]
     fields: dict[str, str | Record]

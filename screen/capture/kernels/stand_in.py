@@ -21,13 +21,13 @@ from typing import Any, NoReturn
 from torch import nn
 
 from screen.capture.build.reads import tree_of
-from screen.capture.kernels import attention, norms, parallel, rotary, scans
+from screen.capture.kernels import attention, mamba, norms, parallel, rotary, rotations, scans
 from screen.capture.trace.source_lines import HERE, TORCH
 from screen.errors import chain
 
 PACKAGES = frozenset(
     {"flash_attn", "flash_attn_interface", "xformers", "apex", "mamba_ssm", "causal_conv1d", "triton", "fla", "liger_kernel", "fairscale",
-     "memory_efficient_attention_pytorch", "rotary_emb", "kernels", "accelerated_scan"}
+     "memory_efficient_attention_pytorch", "rotary_emb", "kernels", "accelerated_scan", "rotary_embedding_torch"}
 )
 """Packages whose import may be stood in for."""
 
@@ -101,6 +101,16 @@ TABLE: dict[str, dict[str, Any]] = {
 }
 """Module to its names. Each row computes what the function of that name is documented to compute, dropout left out."""
 
+MODULES: dict[str, dict[str, Any]] = {
+    # https://github.com/state-spaces/mamba, mamba_ssm/modules
+    "mamba_ssm": {**scans.SELECTIVE, "Mamba": mamba.Mamba},
+    "mamba_ssm.modules.mamba_simple": mamba.MIXER,
+    "mamba_ssm.modules.block": mamba.BLOCK,
+    # https://github.com/lucidrains/rotary-embedding-torch
+    "rotary_embedding_torch": rotations.ROTATIONS,
+    "rotary_embedding_torch.rotary_embedding_torch": rotations.ROTATIONS,
+}
+"""The same, of what runs on meta where it is installed: those stand in for nothing that is there."""
 _standing: set[str] = set()
 _own: set[str] = set()
 """Packages that are there, and of which rows of `TABLE` stand in for what needs a GPU."""
@@ -174,7 +184,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
     def exec_module(self, module: ModuleType) -> None:
-        vars(module).update(TABLE.get(module.__name__, {}))
+        vars(module).update({**TABLE.get(module.__name__, {}), **MODULES.get(module.__name__, {})})
         vars(module)["__version__"] = "0"
         vars(module)["__getattr__"] = _lacking(module.__name__)
 
@@ -209,7 +219,7 @@ def _lacking(module: str) -> Callable[[str], Any]:
         if name.startswith("__"):
             raise AttributeError(name)
         full = f"{module}.{name}"
-        if full in TABLE:  # `import xformers.ops`, and then `xformers.ops.fmha.…`
+        if full in TABLE or full in MODULES:  # `import xformers.ops`, and then `xformers.ops.fmha.…`
             return importlib.import_module(full)
         if module.partition(".")[0] == "triton":
             return _Compiler(full)
@@ -275,4 +285,4 @@ class _Compiler:
         raise NotInstalled(f"the kernel `{self.name}` needs `triton`, which is not installed")
 
 
-__all__ = ["PACKAGES", "TABLE", "NotInstalled", "notes", "stand_in"]
+__all__ = ["MODULES", "PACKAGES", "TABLE", "NotInstalled", "notes", "stand_in"]
