@@ -205,7 +205,20 @@ class Chains:
         if self._filters(edge, passed):
             return False
         others = self.others(edge)
-        return any(self.flow.depends(i, source) and (keys[i] | passed != passed or self.is_of_table(i, edge.source)) for i in others)
+        if any(self.flow.depends(i, source) and (keys[i] | passed != passed or self.is_of_table(i, edge.source)) for i in others):
+            return True
+        return any(self.is_gated_by(edge.source, i, source) for i in others)
+
+    def is_gated_by(self, carried: int, added: int, source: int) -> bool:
+        """Whether what is carried was multiplied by a gate that reads the branch that is added, `x·(1 − g(f, x)) + f·g(f, x)`: it has passed nothing
+        of the branch itself."""
+        nodes, keys = self.flow.graph.nodes, self.flow.keys
+        parts = nodes[added].inputs if nodes[added].op == "mul" else (added,)
+        gates = [(e.source, e.scale) for e in self.into[carried] if e.kind == "gate" and e.scale is not None]
+        return any(
+            self.flow.depends(gate, part) and self.flow.depends(part, source) and keys[part] & ~keys[state]
+            for state, gate in gates for part in parts if not self.flow.depends(part, gate)
+        )  # fmt: skip
 
     @cached_property
     def _given_again(self) -> frozenset[int]:
