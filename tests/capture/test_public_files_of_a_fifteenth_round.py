@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from screen.capture.build import launcher
 from screen.capture.inputs.context import entries_of
 from tests.capture.first_try import built, runs, writing
 
@@ -128,3 +130,25 @@ def test_a_table_that_is_handed_on_as_well_is_none_of_keys(write: Any) -> None:
     )
     (net,) = built(file)
     assert not isinstance({**dict(zip(("x", "beside"), net.args, strict=False)), **net.kwargs}["beside"], dict)
+
+
+# -- what a script asks of its machine ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_script_may_ask_which_kernels_its_gpu_could_run(write: Any) -> None:
+    """What it makes of the answer is a name that the forward calls."""
+    asked = torch.cuda.get_device_capability
+    with launcher.taken_back():
+        file = write(
+            """
+            major, minor = torch.cuda.get_device_capability()
+            squash = torch.tanh if major >= 9 else torch.sigmoid
+
+            class Net(Base):
+                def extra(self, x):
+                    return squash(x)
+            """
+        )
+        (net,) = built(file)
+        assert runs(net) == "" and any("no GPU is here" in note for note in net.info.notes)
+    assert torch.cuda.get_device_capability is asked
