@@ -152,3 +152,46 @@ def test_a_script_may_ask_which_kernels_its_gpu_could_run(write: Any) -> None:
         (net,) = built(file)
         assert runs(net) == "" and any("no GPU is here" in note for note in net.info.notes)
     assert torch.cuda.get_device_capability is asked
+
+
+# -- a model without a `forward` -----------------------------------------------------------------------------------------------------------------
+
+SEVERAL = """
+class Layer(nn.Module):
+    def __init__(self, width=24):
+        super().__init__()
+        self.norm, self.map = nn.LayerNorm(width), nn.Linear(width, width)
+
+    def forward(self, x):
+        return x + self.map(self.norm(x))
+
+class Whole(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.layers = nn.Embedding(50, 24), nn.ModuleList(Layer() for _ in range(5))
+
+    def states(self, ids):
+        x = self.words(ids)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+    def forward_with_targets(self, ids, targets):
+        return torch.nn.functional.cross_entropy(self.states(ids).flatten(0, 1), targets.flatten())
+
+    def forward_features(self, ids, scale=1.0):
+        return scale * self.states(ids)
+"""
+
+
+def test_of_several_forwards_of_other_names_the_one_that_asks_for_least_is_run(write: Any) -> None:
+    (whole,) = built(write(SEVERAL))
+    assert type(whole.model).__name__ == "Whole" and runs(whole) == ""
+    assert "`Whole` has no `forward`: its `forward_features` is run" in whole.info.notes
+
+
+def test_a_class_that_others_are_derived_from_gets_none(write: Any) -> None:
+    """What its own kind calls is theirs to say."""
+    derived = "class Named(Whole):\n    def forward(self, ids):\n        return self.forward_features(ids, 2.0)\n"
+    (named,) = built(write(SEVERAL + derived))
+    assert type(named.model).__name__ == "Named" and not any("has no `forward`" in note for note in named.info.notes)

@@ -289,13 +289,18 @@ def _is_own(value: Any, module: ModuleType) -> bool:
     return isinstance(value, type) and issubclass(value, nn.Module) and value.__module__ == module.__name__
 
 
-def defined_classes(module: ModuleType) -> dict[str, type[nn.Module]]:
-    """The module classes that the file itself defines and that have a forward, in the order of the source."""
+def own_classes(module: ModuleType) -> dict[str, type[nn.Module]]:
+    """The module classes that the file itself defines, in the order of the source."""
     found: dict[type[nn.Module], str] = {}
     for name, value in vars(module).items():
-        if _is_own(value, module) and _has_forward(value):
+        if _is_own(value, module):
             found.setdefault(value, name)
     return {name: cls for cls, name in found.items()}
+
+
+def defined_classes(module: ModuleType) -> dict[str, type[nn.Module]]:
+    """Those of them that have a forward."""
+    return {name: cls for name, cls in own_classes(module).items() if _has_forward(cls)}
 
 
 def _has_forward(cls: type[nn.Module]) -> bool:
@@ -485,6 +490,7 @@ __all__ = [
     "load_file",
     "makers",
     "others",
+    "own_classes",
     "reading_of",
     "references",
     "wholes",
