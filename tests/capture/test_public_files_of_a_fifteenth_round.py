@@ -10,6 +10,7 @@ import torch
 
 from screen.capture.build import launcher
 from screen.capture.inputs.context import entries_of
+from screen.capture.kernels import older
 from tests.capture.first_try import built, runs, writing
 
 write = pytest.fixture(writing)
@@ -195,3 +196,45 @@ def test_a_class_that_others_are_derived_from_gets_none(write: Any) -> None:
     derived = "class Named(Whole):\n    def forward(self, ids):\n        return self.forward_features(ids, 2.0)\n"
     (named,) = built(write(SEVERAL + derived))
     assert type(named.model).__name__ == "Named" and not any("has no `forward`" in note for note in named.info.notes)
+
+
+# -- what a configuration said in an older version of transformers ----------------------------------------------------------------------------
+
+
+def test_a_configuration_that_scales_no_angles_says_none_as_it_did(write: Any) -> None:
+    pytest.importorskip("transformers")
+    file = write(
+        """
+        from transformers import PretrainedConfig, PreTrainedModel
+
+        class Sizes(PretrainedConfig):
+            model_type = "sizes_of_fifteen"
+
+            def __init__(self, width=24, rope_theta=500.0, rope_scaling=None, **more):
+                self.width, self.rope_theta, self.rope_scaling = width, rope_theta, rope_scaling
+                super().__init__(**more)
+
+        class Angles(nn.Module):
+            def __init__(self, config):
+                super().__init__()
+                self.config = config
+                self.factor = 1.0 if config.rope_scaling is None else config.rope_scaling["factor"]
+                self.map = nn.Linear(config.width, config.width)
+
+        class Net(PreTrainedModel):
+            config_class = Sizes
+
+            def __init__(self, config):
+                super().__init__(config)
+                self.words, self.angles = nn.Embedding(50, config.width), Angles(config)
+                self.post_init()
+
+            def forward(self, ids):
+                x = self.words(ids)
+                return x + self.angles.map(x) * self.angles.factor
+        """
+    )
+    with older.taken_back():
+        (net,) = built(file)
+        assert runs(net) == "" and net.model.angles.factor == 1.0
+        assert any("`rope_scaling` is `None`, as before transformers 5" in note for note in net.info.notes)
