@@ -238,3 +238,27 @@ def test_a_configuration_that_scales_no_angles_says_none_as_it_did(write: Any) -
         (net,) = built(file)
         assert runs(net) == "" and net.model.angles.factor == 1.0
         assert any("`rope_scaling` is `None`, as before transformers 5" in note for note in net.info.notes)
+
+
+def test_caches_have_the_methods_that_they_had(write: Any) -> None:
+    pytest.importorskip("transformers")
+    file = write(
+        """
+        from transformers.cache_utils import DynamicCache
+
+        class Net(Base):
+            def forward(self, ids, past=None):
+                cache = DynamicCache.from_legacy_cache(past)
+                x = self.body(self.embed(ids))
+                heads = x[:, None]
+                assert cache.get_usable_length(ids.shape[1], 0) == 0
+                keys, values = cache.update(heads, heads, 0)
+                return x, cache.to_legacy_cache()
+        """
+    )
+    with older.taken_back():
+        (net,) = built(file)
+        assert runs(net) == "" and "`from_legacy_cache`, which caches of this version of transformers lack, is given back" in older.notes()
+    from transformers.cache_utils import DynamicCache
+
+    assert not hasattr(DynamicCache, "from_legacy_cache")

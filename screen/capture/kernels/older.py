@@ -77,6 +77,8 @@ def leave_out(error: BaseException) -> bool:
         return _tied_by_table(error)
     if isinstance(error, KeyError) and error.args[0] in ("type", "factor"):
         return _scales_nothing(error)
+    if isinstance(error, AttributeError) and error.name in _OF_CACHES and _cache_given_back(error):
+        return True
     if isinstance(error, AttributeError) and (gone := _GONE.search(str(error))) is not None and gone[1] in _METHODS:
         return _given_back(_class_of(error), gone[1])
     if isinstance(error, AttributeError) and (asked := _ASKED.search(str(error))) is not None and _by_torch(error):
@@ -220,6 +222,35 @@ def _given_back(model: type[Any], name: str) -> bool:
     return True
 
 
+def _from_legacy(cls: type[Any], past_key_values: Any = None) -> Any:
+    """`from_legacy_cache`: an empty cache where there is nothing yet."""
+    if past_key_values is not None:
+        raise AttributeError("`from_legacy_cache` of tuples is not in this version of transformers")
+    return cls()
+
+
+def _to_legacy(self: Any) -> tuple[tuple[Tensor, Tensor], ...]:
+    """`to_legacy_cache`: keys and values of each layer."""
+    return tuple((layer.keys, layer.values) for layer in self.layers)
+
+
+def _usable_length(self: Any, new_seq_length: int, layer_idx: int = 0) -> int:
+    """`get_usable_length`: of a cache without a limit, what it holds."""
+    return int(self.get_seq_length(layer_idx))
+
+
+def _cache_given_back(error: AttributeError) -> bool:
+    """Give caches of transformers a method back that they had."""
+    kind = error.obj if isinstance(error.obj, type) else type(error.obj)
+    name = str(error.name)
+    if kind.__module__ != "transformers.cache_utils" or hasattr(kind, name):
+        return False
+    setattr(kind, name, _OF_CACHES[name])
+    _made.undone_by(functools.partial(delattr, kind, name))
+    _made.tell(f"`{name}`, which caches of this version of transformers lack, is given back")
+    return True
+
+
 def _moved(error: ImportError) -> bool:
     """Give a module of transformers the names that another one of its modules has now."""
     said = _CANNOT.search(str(error))
@@ -235,6 +266,7 @@ def _moved(error: ImportError) -> bool:
 
 
 _METHODS = {"get_head_mask": _head_mask, "invert_attention_mask": _inverted}
+_OF_CACHES = {"from_legacy_cache": classmethod(_from_legacy), "to_legacy_cache": _to_legacy, "get_usable_length": _usable_length}
 _CANNOT = re.compile(r"cannot import name '(\w+)'")
 
 
