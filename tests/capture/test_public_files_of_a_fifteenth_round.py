@@ -11,6 +11,7 @@ import torch
 from screen.capture.build import launcher
 from screen.capture.inputs.context import entries_of
 from screen.capture.kernels import older
+from screen.capture.kernels.stand_in import NotInstalled
 from tests.capture.first_try import built, runs, writing
 
 write = pytest.fixture(writing)
@@ -262,3 +263,36 @@ def test_caches_have_the_methods_that_they_had(write: Any) -> None:
     from transformers.cache_utils import DynamicCache
 
     assert not hasattr(DynamicCache, "from_legacy_cache")
+
+
+# -- what is not installed --------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_configuration_that_asks_for_what_is_not_installed_lacks_no_setting(write: Any, tmp_path: Path) -> None:
+    """The name is one of the project's own files; it is another package that keeps it from being there."""
+    (tmp_path / "kinds_of_fifteen.py").write_text("import nowhere_at_all\n\nKINDS = sorted(nowhere_at_all.kinds())\n")
+    file = write(
+        """
+        import dataclasses
+        from kinds_of_fifteen import KINDS
+
+        @dataclasses.dataclass
+        class Sizes:
+            width: int = 16
+            shape: dict = None
+
+            def __post_init__(self):
+                self.wide = self.shape is None and "wide" in KINDS
+
+        class Net(nn.Module):
+            def __init__(self, sizes: Sizes):
+                super().__init__()
+                self.map = nn.Linear(sizes.width, sizes.width)
+
+            def forward(self, x):
+                return self.map(x)
+        """
+    )
+    with pytest.raises(NotInstalled) as caught:
+        built(file)
+    assert "kinds_of_fifteen.KINDS" in str(caught.value) and caught.value.packages == ("nowhere_at_all",)

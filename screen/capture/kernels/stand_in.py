@@ -119,6 +119,9 @@ _own: set[str] = set()
 class NotInstalled(ImportError):
     """A kernel was called that is not installed and that nothing stands in for."""
 
+    packages: tuple[str, ...] = ()
+    """What to install, where that is not what its name begins with."""
+
 
 def stand_in(error: BaseException) -> bool:
     """Make the missing package of an import error importable; False where it is none of these, or already is."""
