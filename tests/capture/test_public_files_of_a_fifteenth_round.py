@@ -296,3 +296,45 @@ def test_a_configuration_that_asks_for_what_is_not_installed_lacks_no_setting(wr
     with pytest.raises(NotInstalled) as caught:
         built(file)
     assert "kinds_of_fifteen.KINDS" in str(caught.value) and caught.value.packages == ("nowhere_at_all",)
+
+
+# -- which classes are models of a file, and with which arguments --------------------------------------------------------------------------------
+
+
+def test_a_class_that_its_base_makes_is_no_part_of_it(write: Any) -> None:
+    source = """
+    class Plain(Base):
+        @classmethod
+        def of_kind(cls, kind):
+            return Deeper() if kind == "deeper" else cls()
+
+    class Deeper(Plain):
+        def __init__(self):
+            super().__init__(n=5)
+    """
+    assert sorted(type(b.model).__name__ for b in built(write(source))) == ["Deeper", "Plain"]
+
+
+def test_a_call_may_hand_on_a_table_of_what_the_constructor_takes_as_the_rest(write: Any, tmp_path: Path) -> None:
+    (tmp_path / "make_of_fifteen.py").write_text(
+        "from model import Net\n\n_SIZES = {'shares': [1, 1, 2], 'layers': 3}\n\n\ndef make(device=None):\n    sizes = dict(_SIZES)\n"
+        "    return Net(device=device, **_SIZES)\n"
+    )
+    file = write(
+        """
+        class Net(nn.Module):
+            def __init__(self, shares=(1,), width=24, device=None, **rest):
+                super().__init__()
+                assert len(shares) == 3
+                self.words = nn.Embedding(50, width)
+                self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(rest["layers"]))
+
+            def forward(self, ids):
+                x = self.words(ids)
+                for layer in self.layers:
+                    x = x + layer(x)
+                return x
+        """
+    )
+    (net,) = built(file)
+    assert len(net.model.layers) == 3 and runs(net) == ""

@@ -275,7 +275,7 @@ def construct(
             told.notes.append(f"`{name}` has the arguments of {place}")
             return construct(name, entry, {**stated, **settings}, module, told)
         if not lacking:
-            stated, place = ({}, "") if kwargs or settings else example(entry, [], globals_of(entry))
+            stated, place = ({}, "") if kwargs or settings else example(entry, [], globals_of(entry), loosely=True)
             if kwargs and not settings:  # arguments of a call that were left out before: modules of the project
                 needed = [p.name for p in inspect.signature(entry).parameters.values() if p.default is p.empty and p.name in kwargs]
                 stated, place = example(entry, needed, globals_of(entry), whole=True)

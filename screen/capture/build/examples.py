@@ -534,7 +534,7 @@ def _arguments(call: ast.Call, signature: inspect.Signature, source: _Source, se
         except Open:
             continue
         if name is None:  # `Net(**CONFIG)`
-            found.update({k: v for k, v in value.items() if k in signature.parameters} if isinstance(value, dict) else {})
+            found.update({k: v for k, v in value.items() if rest or k in signature.parameters} if isinstance(value, dict) else {})
         elif (name == "pretrained" and value is True) or (_LAYERS.search(name) and type(value) is int and not value):
             continue  # none are downloaded, and no layers are settings for parts of another model
         elif (rest or name in signature.parameters) and value is not None:

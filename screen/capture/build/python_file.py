@@ -327,8 +327,10 @@ def _outermost(module: ModuleType) -> list[Candidate]:
     built = {type(m) for v in instances.values() for m in v.modules()}
     classes = {n: c for n, c in defined_classes(module).items() if c not in built}
     names = references(module)
+    every = defined_classes(module)
     for name, cls in classes.items():
-        if not any(name in names.get(o, ()) and o not in names.get(name, ()) for o in defined_classes(module) if o != name):
+        apart = [o for o, other in every.items() if o != name and not issubclass(cls, other)]  # a base that makes one of those derived from it
+        if not any(name in names.get(o, ()) and o not in names.get(name, ()) for o in apart):
             kept.append((name, cls))
     return kept
 
