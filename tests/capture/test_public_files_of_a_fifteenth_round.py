@@ -338,3 +338,30 @@ def test_a_call_may_hand_on_a_table_of_what_the_constructor_takes_as_the_rest(wr
     )
     (net,) = built(file)
     assert len(net.model.layers) == 3 and runs(net) == ""
+
+
+# -- a model that counts its layers ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_shortened_model_refuses_may_run_on_the_whole_one(write: Any) -> None:
+    """Inputs are mended on a model with two layers of six, whose code reads one more of them than that."""
+    file = write(
+        """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.words = nn.ModuleList(nn.Embedding(50, 24) for _ in range(7))
+                self.layers = nn.ModuleList(nn.Linear(24, 24) for _ in range(6))
+
+            def forward(self, codes):
+                samples, lines, places = codes.shape
+                assert lines == 7, (lines, 7)
+                x = sum(self.words[line](codes[:, line]) for line in range(lines))
+                stack = self.layers
+                for number in range(6):
+                    x = x + stack[number](x)
+                return x
+        """
+    )
+    (net,) = built(file)
+    assert runs(net) == "" and not any("ran on none of the inputs" in note for note in net.info.notes)
