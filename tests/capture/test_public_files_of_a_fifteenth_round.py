@@ -365,3 +365,46 @@ def test_what_a_shortened_model_refuses_may_run_on_the_whole_one(write: Any) -> 
     )
     (net,) = built(file)
     assert runs(net) == "" and not any("ran on none of the inputs" in note for note in net.info.notes)
+
+
+def test_settings_may_be_made_by_a_method_of_their_class(write: Any, tmp_path: Path) -> None:
+    """The defaults name a part that is not in the file; a script says which of the named settings are meant."""
+    (tmp_path / "run_of_fifteen.py").write_text(
+        "from model import Net, Sizes\n\nkind = 'deep'\n\n\ndef main():\n    sizes = Sizes.called(kind)\n    return Net(sizes)\n"
+    )
+    file = write(
+        """
+        import dataclasses
+
+        NAMED = {"deep": dict(width=24, depth=5, part="Map"), "wide": dict(width=48, depth=1, part="Map")}
+
+        @dataclasses.dataclass
+        class Sizes:
+            width: int = 16
+            depth: int = 2
+            part: str = "Conv"
+
+            @classmethod
+            def called(cls, name):
+                return cls(**NAMED[name])
+
+        class Map(nn.Linear):
+            pass
+
+        class Net(nn.Module):
+            def __init__(self, sizes: Sizes):
+                super().__init__()
+                self.words = nn.Embedding(50, sizes.width)
+                part = globals()[sizes.part]
+                self.layers = nn.ModuleList(part(sizes.width, sizes.width) for _ in range(sizes.depth))
+
+            def forward(self, ids):
+                x = self.words(ids)
+                for layer in self.layers:
+                    x = x + layer(x)
+                return x
+        """
+    )
+    (net,) = [b for b in built(file) if type(b.model).__name__ == "Net"]
+    assert len(net.model.layers) == 5 and net.model.words.embedding_dim == 24 and runs(net) == ""
+    assert any("it has the `Sizes.called` of run_of_fifteen.py:7" in note for note in net.info.notes)

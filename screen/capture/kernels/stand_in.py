@@ -27,7 +27,7 @@ from screen.errors import chain
 
 PACKAGES = frozenset(
     {"flash_attn", "flash_attn_interface", "xformers", "apex", "mamba_ssm", "causal_conv1d", "triton", "fla", "liger_kernel", "fairscale",
-     "memory_efficient_attention_pytorch", "rotary_emb", "kernels", "accelerated_scan", "rotary_embedding_torch"}
+     "memory_efficient_attention_pytorch", "rotary_emb", "kernels", "accelerated_scan", "rotary_embedding_torch", "dropout_layer_norm"}
 )
 """Packages whose import may be stood in for."""
 
@@ -64,6 +64,7 @@ TABLE: dict[str, dict[str, Any]] = {
     "flash_attn.bert_padding": attention.PADDING,
     "flash_attn.layers.rotary": rotary.ROTARY,
     "rotary_emb": rotary.PAIRS,
+    "dropout_layer_norm": norms.DROPOUT,
     "flash_attn.ops.rms_norm": norms.RMS,
     "flash_attn.ops.layer_norm": norms.LAYER,
     "flash_attn.ops.triton.layer_norm": {**norms.RMS, **norms.LAYER},
