@@ -408,3 +408,21 @@ def test_settings_may_be_made_by_a_method_of_their_class(write: Any, tmp_path: P
     (net,) = [b for b in built(file) if type(b.model).__name__ == "Net"]
     assert len(net.model.layers) == 5 and net.model.words.embedding_dim == 24 and runs(net) == ""
     assert any("it has the `Sizes.called` of run_of_fifteen.py:7" in note for note in net.info.notes)
+
+
+def test_rows_of_a_table_that_are_laid_beside_one_another_are_as_many_as_fill_a_width(write: Any) -> None:
+    file = write(
+        """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.first, self.moves, self.last = nn.Linear(11, 30), nn.Embedding(18, 6), nn.Linear(30, 3)
+
+            def forward(self, x, moves):
+                assert x.ndim == 2
+                return self.last(torch.tanh(self.first(x) + self.moves(moves).flatten(1)))
+        """
+    )
+    (net,) = built(file)
+    assert runs(net) == ""
+    assert {**dict(zip(("x", "moves"), net.args, strict=False)), **net.kwargs}["moves"].shape == (2, 5)
