@@ -18,7 +18,7 @@ from itertools import pairwise
 from screen.structure.chains.chain import Chain, behind_embedding
 from screen.structure.chains.identity_edges import Edge, Edges
 from screen.structure.chains.longest import Best, leads_through, leads_to, own_adds, way_between
-from screen.structure.chains.mixing import is_of_mixing
+from screen.structure.chains.mixing import is_of_mixing, reads_branch
 from screen.structure.dataflow import Flow, nodes_of, strip
 from screen.structure.logits import feeds_softmax
 from screen.structure.norms.find import Norms
@@ -210,15 +210,8 @@ class Chains:
         return any(self.is_gated_by(edge.source, i, source) for i in others)
 
     def is_gated_by(self, carried: int, added: int, source: int) -> bool:
-        """Whether what is carried was multiplied by a gate that reads the branch that is added, `x·(1 − g(f, x)) + f·g(f, x)`: it has passed nothing
-        of the branch itself."""
-        nodes, keys = self.flow.graph.nodes, self.flow.keys
-        parts = nodes[added].inputs if nodes[added].op == "mul" else (added,)
-        gates = [(e.source, e.scale) for e in self.into[carried] if e.kind == "gate" and e.scale is not None]
-        return any(
-            self.flow.depends(gate, part) and self.flow.depends(part, source) and keys[part] & ~keys[state]
-            for state, gate in gates for part in parts if not self.flow.depends(part, gate)
-        )  # fmt: skip
+        """Whether what is carried was multiplied by a gate that reads the branch that is added: it has passed nothing of that itself."""
+        return reads_branch(self.flow, self.into[carried], added, source)
 
     @cached_property
     def _given_again(self) -> frozenset[int]:
