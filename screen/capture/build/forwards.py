@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from types import ModuleType
 from typing import Any
 
 from screen.capture.build import python_file
 from screen.capture.build.piecewise import Reading
+from screen.capture.makeshift import Makeshift
 
 _NAMED = "forward_"
+_made = Makeshift()
+taken_back = _made.taken_back
 
 
 def supply(module: ModuleType, reading: Reading) -> None:
@@ -24,9 +28,11 @@ def supply(module: ModuleType, reading: Reading) -> None:
             continue
         methods = [one for key, one in vars(cls).items() if key.startswith(_NAMED) and inspect.isfunction(one)]
         if methods:
-            chosen = min(methods, key=_asked)
+            chosen, before = min(methods, key=_asked), vars(cls).get("forward")
             cls.forward = chosen
-            reading.lines.append(f"`{name}` has no `forward`: its `{chosen.__name__}` is run")
+            _made.undone_by(functools.partial(setattr, cls, "forward", before) if before else functools.partial(delattr, cls, "forward"))
+            line = f"`{name}` has no `forward`: its `{chosen.__name__}` is run"
+            reading.lines.extend([line] if line not in reading.lines else [])
 
 
 def _asked(method: Any) -> int:
@@ -34,4 +40,4 @@ def _asked(method: Any) -> int:
     return sum(p.default is p.empty for p in inspect.signature(method).parameters.values())
 
 
-__all__ = ["supply"]
+__all__ = ["supply", "taken_back"]
