@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -100,3 +101,24 @@ def test_a_norm_with_a_residual(rms: bool) -> None:
     made = F.rms_norm(x + y, (8,), gain, 1e-5) if rms else F.layer_norm(x + y, (8,), gain, None, 1e-5)
     assert torch.allclose(out, made, atol=1e-6) and torch.equal(total, x + y) and mask is None
     assert torch.allclose((x + y - mean[:, None] * (not rms)) * inverse[:, None] * gain, made, atol=1e-5)
+
+
+def test_kernels_of_a_package_that_is_read_in_pieces_run_on_no_meta_device(write: Any, standing: None, tmp_path: Path) -> None:
+    """The package is in a folder of the project, and its own import fails behind the kernel's."""
+    (tmp_path / "mamba_ssm/ops/triton").mkdir(parents=True)
+    for folder in ("ops", "ops/triton"):
+        (tmp_path / "mamba_ssm" / folder / "__init__.py").touch()
+    (tmp_path / "mamba_ssm/__init__.py").write_text("from mamba_ssm.ops.triton.layer_norm import rms_norm_fn\nimport nowhere_to_be_had\n")
+    (tmp_path / "mamba_ssm/ops/triton/layer_norm.py").write_text("def rms_norm_fn(*args, **more):\n    raise RuntimeError('no GPU')\n")
+    (net,) = built(
+        write(
+            """
+            from mamba_ssm.ops.triton.layer_norm import rms_norm_fn
+
+            class Net(Base):
+                def extra(self, x):
+                    return rms_norm_fn(x, torch.ones(24))
+            """
+        )
+    )
+    assert runs(net) == ""

@@ -28,7 +28,7 @@ from screen.capture.build.libraries import lacks_torchvision
 from screen.capture.build.offline import do_without
 from screen.capture.inputs.missing import frames
 from screen.capture.kernels.older import leave_out
-from screen.capture.kernels.stand_in import stand_in
+from screen.capture.kernels.stand_in import is_over, stand_in
 from screen.capture.trace.source_lines import HERE
 
 LEFT_OUT = (OSError, ImportError)
@@ -278,7 +278,7 @@ class _Files(importlib.abc.MetaPathFinder):
         self.reading = reading
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
-        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target) if not is_over(fullname) else None
         if spec is None or type(spec.loader) is not importlib.machinery.SourceFileLoader:
             return None
         if not os.path.realpath(spec.origin or "").startswith(self.folders):

@@ -193,12 +193,16 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         vars(module)["__getattr__"] = _lacking(module.__name__)
 
 
+def is_over(name: str) -> bool:
+    """Do rows of `TABLE` stand over the names of a module, where it is there?"""
+    return "." in name and name in TABLE and name.partition(".")[0] not in _standing
+
+
 class _Over(importlib.abc.MetaPathFinder):
     """Finds the modules of `TABLE` that are there."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
-        package, below, _ = fullname.partition(".")
-        if not below or fullname not in TABLE or package in _standing:
+        if not is_over(fullname):
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         if spec is None or type(spec.loader) is not importlib.machinery.SourceFileLoader:
@@ -289,4 +293,4 @@ class _Compiler:
         raise NotInstalled(f"the kernel `{self.name}` needs `triton`, which is not installed")
 
 
-__all__ = ["MODULES", "PACKAGES", "TABLE", "NotInstalled", "notes", "stand_in"]
+__all__ = ["MODULES", "PACKAGES", "TABLE", "NotInstalled", "is_over", "notes", "stand_in"]
