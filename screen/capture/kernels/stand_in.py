@@ -194,8 +194,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def is_over(name: str) -> bool:
-    """Do rows of `TABLE` stand over the names of a module, where it is there?"""
-    return "." in name and name in TABLE and name.partition(".")[0] not in _standing
+    """Do rows of `TABLE` stand over the names of a module, where it is there? Others of its package may be missing."""
+    return "." in name and name in TABLE
 
 
 class _Over(importlib.abc.MetaPathFinder):
