@@ -22,6 +22,7 @@ write = pytest.fixture(writing)
 def standing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Forgets what was stood in for."""
     monkeypatch.setattr(stand_in, "_standing", set())
+    monkeypatch.setattr(stand_in, "_own", set())
     yield
     for name in [n for n in sys.modules if n.partition(".")[0] in stand_in.PACKAGES]:
         del sys.modules[name]
