@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 def capture(request: Request, progress: Progress = silent, *, build: Callable[[Request], list[Built]] | None = None) -> Capture:
     """As `Host.capture`, here. What the child would send is packed and read all the same: one form, checked once."""
-    from screen.capture.build import launcher, offline
+    from screen.capture.build import forwards, launcher, offline
     from screen.capture.kernels import older
 
     state = State(request, progress)
     path = list(sys.path)
     try:
-        with launcher.taken_back(), older.taken_back(), offline.taken_back():
+        with launcher.taken_back(), older.taken_back(), offline.taken_back(), forwards.taken_back():
             run(request, lambda data: state.take(json.loads(data[4:].decode("utf-8", "surrogatepass"))), build=build)
     finally:
         sys.path[:] = path  # a file's folder is put there, and must not shadow anything of the caller's later

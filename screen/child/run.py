@@ -317,7 +317,9 @@ _OF_312 = re.compile(r"""^\s*(class|def|async def)\s+\w+\s*\[|^\s*type\s+\w+\s*(
 
 def _advice(error: BaseException, request: Request) -> str:
     if isinstance(error, ModuleNotFoundError | NotInstalled) and error.name:
-        return f"Install `{error.name.partition('.')[0]}`, or run `screen` where it can be imported"
+        missing = getattr(error, "packages", ()) or (error.name.partition(".")[0],)
+        where = "it can" if len(missing) == 1 else "they can"
+        return f"Install {', '.join(f'`{package}`' for package in missing)}, or run `screen` where {where} be imported"
     if isinstance(error, SyntaxError) and sys.version_info < (3, 12) and _OF_312.search(error.text or ""):
         own = ".".join(map(str, sys.version_info[:2]))
         return f"Python 3.12 reads that line, and this is Python {own}: install `screen` into an environment of Python 3.12, and run it there"

@@ -16,12 +16,13 @@ from screen.facts.record import Facts
 from screen.facts.whole import blocks_in_one
 from screen.graph import Graph
 from screen.graph.gc_pause import put_off
-from screen.graph.meant import meant
+from screen.graph.meant import meant, unfolded
 from screen.graph.parted import parted
 from screen.graph.unloop import first_copy
 from screen.structure.chains.find import chains_of
 from screen.structure.coverage import coverage_of, doubled_norms, guessed, hollow_norms
 from screen.structure.dataflow import Flow
+from screen.structure.folded_gains import folded_gains
 from screen.structure.gated_means import gated_means, spelled
 from screen.structure.norms.find import Norms
 from screen.structure.shared_output import shared_outputs
@@ -40,6 +41,7 @@ def derive(graph: Graph, *, is_block: bool = False) -> Facts:
     that the target is one block, whose few equal branches are then parts of it."""
     graph = parted(graph, shared_outputs(Flow(graph)))
     graph = meant(graph, *spelled(gated_means(Flow(graph))))
+    graph = unfolded(graph, folded_gains(graph))
     facts, few = _derived(graph), FEW if is_block else 0
     if facts.is_loop and not facts.streams:  # all of it may begin at what each copy is given again
         alone = _derived(first_copy(graph))

@@ -1,9 +1,9 @@
-"""Steps that are means, x + u·(n − x), as one op. Plain data, no torch."""
+"""Steps that are means, x + u·(n − x), as one op, and gains behind the norms that they are folded into. Plain data, no torch."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from screen.graph import Graph, Node, Ref
 from screen.graph.renumbered import moved_node, renumbered
@@ -27,4 +27,26 @@ def meant(graph: Graph, chosen: Mapping[int, tuple[int, int, int]], left_out: fr
     return renumbered(graph, nodes, places, left_out)
 
 
-__all__ = ["meant"]
+@dataclass(frozen=True)
+class Folded:
+    """x · (g · s), or x · (g / s), by its nodes."""
+
+    product: int
+    """g · s."""
+    value: int
+    statistic: int
+    gain: int
+
+
+def unfolded(graph: Graph, chosen: Mapping[int, Folded]) -> Graph:
+    """The graph in which each product of `chosen` is (x · s) · g, in as many nodes. Equal but for rounding."""
+    if not chosen:
+        return graph
+    nodes = list(graph.nodes)
+    for index, one in chosen.items():
+        nodes[one.product] = replace(nodes[one.product], args=(Ref(one.value), Ref(one.statistic)), shape=nodes[index].shape)
+        nodes[index] = replace(nodes[index], args=(Ref(one.product), Ref(one.gain)))
+    return replace(graph, nodes=tuple(nodes))
+
+
+__all__ = ["Folded", "meant", "unfolded"]

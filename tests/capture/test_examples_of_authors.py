@@ -209,6 +209,7 @@ def test_inputs_are_those_above_the_call_in_dictionaries_too(write: Any) -> None
 
         def forward(self, x, conds):
             b, c, h, w = x.shape
+            assert isinstance(conds["b"], list)
             x = x.view(b, c, h // 2, 2, w // 2, 2).permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
             x = self.first(x) + self.words(conds["a"][0:b]).mean(1, keepdim=True)
             return x + self.map(x)

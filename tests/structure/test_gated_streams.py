@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -36,6 +37,21 @@ class Highway(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         made, gate = self.map(x).chunk(2, -1)
         out: Tensor = torch.sigmoid(gate) * F.relu(made) + (1 - torch.sigmoid(gate)) * x
+        return out
+
+
+class Judged(nn.Module):
+    """Its gate compares what came in with what it made of it, `difference` among it, and leaves one less its share of the first."""
+
+    def __init__(self, difference: bool) -> None:
+        super().__init__()
+        self.norm, self.net = nn.RMSNorm(WIDTH), nn.Sequential(nn.Linear(WIDTH, 48), nn.SiLU(), nn.Linear(48, WIDTH))
+        self.judge, self.difference = nn.Linear(2 * WIDTH, 1), difference
+
+    def forward(self, x: Tensor) -> Tensor:
+        made = self.net(self.norm(x))
+        kept = torch.sigmoid(self.judge(torch.cat((made, x - made if self.difference else x), -1)))
+        out: Tensor = kept * x + (1 - kept) * made
         return out
 
 
@@ -79,3 +95,14 @@ def test_slopes_of_one_step_are_no_stream() -> None:
     report = read(RungeKutta())
     assert told(report, "identity_gain", "start") == 1.0
     assert report.streams[0].depth == 12
+
+
+@pytest.mark.parametrize("difference", [False, True])
+def test_a_gate_may_read_the_branch_that_it_lets_in(difference: bool) -> None:
+    """What is carried has passed nothing of the branch, though its gate has; and the difference that the gate reads is no stream of its own."""
+    blocks = nn.Sequential(nn.Linear(WIDTH, WIDTH), *(Judged(difference) for _ in range(3)))
+    report = screen.check(blocks, example_inputs=torch.randn(2, 16, WIDTH))
+    (stream,) = report.streams
+    assert stream.depth == 3 and stream.width == WIDTH
+    assert [(one.role, one.placement) for kind in stream.kinds for one in kind.sublayers] == [("ffn", "pre")] * len(stream.kinds)
+    assert told(report, "identity_gain", "start") is None and not report.spot_check.refuted

@@ -12,6 +12,7 @@ import ast
 import functools
 import inspect
 import os
+import re
 import sys
 from types import FunctionType, ModuleType
 from typing import Any, NoReturn
@@ -50,11 +51,17 @@ class _Absent(abc.ABCMeta):
         return _NAME not in vars(cls) or _refuse(cls)
 
 
+_PACKAGE = re.compile(r"No module named '(\w+)")
+
+
 def _refuse(cls: Any, *_: Any, **__: Any) -> NoReturn:
     """The error of whatever else a name, or an object of a class that it is a base of, is asked for."""
     found = next(vars(c) for c in (cls if isinstance(cls, type) else type(cls)).__mro__ if _NAME in vars(c))
     full, why = found[_NAME], found[_WHY]
-    raise NotInstalled(f"`{full}` {why}", name=full.partition(".")[0] if why == WHY else None)
+    error = NotInstalled(f"`{full}` {why}", name=full.partition(".")[0] if why == WHY else None)
+    if error.name in sys.modules:  # a name of the project's own, for which others are missing
+        error.packages = tuple(dict.fromkeys(m[1] for line in found[_TOLD] if (m := _PACKAGE.search(line)) is not None))
+    raise error
 
 
 for _asked in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "lt", "le", "gt", "ge", "iter", "len", "contains", "enter"):

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from screen.capture.build import guarded, launcher, libraries, offline, piecewise, python_file, rows, scripts, settings_files, usual
+from screen.capture.build import forwards, guarded, launcher, libraries, offline, piecewise, python_file, rows, scripts, settings_files, usual
 from screen.capture.inputs import explicit
 from screen.capture.build.block import largest_stack, looks
 from screen.capture.build.built import Built, TargetInfo, info_of
@@ -143,6 +143,7 @@ def _timm(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], d
 def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...], depth: int | None, known: _Known) -> list[Built]:
     """Models of a file or of a module."""
     module = _load(spec)
+    forwards.supply(module, reading := python_file.reading_of(module))
 
     def found(values: Values) -> dict[str, Any]:
         with workshop(values=values):  # a package may import what is asked for only now
@@ -151,7 +152,6 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
     entries = attempted(found)
     if spec.argument is not None:
         entries = {name: partial(entry, spec.argument) for name, entry in entries.items()}
-    reading = python_file.reading_of(module)
     with workshop(values=Values.FEW):
         guarded.supply(module, reading)
     told: dict[str, Told] = {}

@@ -356,7 +356,7 @@ def _accepted(cls: type[Any], given: Mapping[str, Any], name: str, entry: Any) -
         asked = {node.attr for node in parts_of(said) if isinstance(node, ast.Attribute)} if said is not None else set()
         known = {p.name: p.default for p in inspect.signature(cls).parameters.values() if p.name not in given}
         left = {key: value for key, value in known.items() if (value is None and key in asked) or (type(value) is int and value < 0)}
-        if not left:
+        if not left or isinstance(error, ImportError):  # what is not installed is no setting
             raise
         raise refuses(getattr(entry, "__name__", str(entry)), {f"{name}.{k}": v for k, v in left.items()}, f"`{cls.__name__}`") from error
 

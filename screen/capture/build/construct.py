@@ -48,7 +48,7 @@ from screen.capture.build.configs import (
 from screen.capture.build.needs import Needs, needs, refuses
 from screen.capture.build.nones import left_none
 from screen.capture.build.own_tables import as_table
-from screen.capture.build.examples import example, realised
+from screen.capture.build.examples import example, named_settings, realised
 from screen.capture.build.launcher import launched
 from screen.capture.build.offline import do_without, without_file
 from screen.capture.build.libraries import lacks_torchvision
@@ -278,7 +278,14 @@ def construct(
             told.notes.append(f"`{name}` has the arguments of {place}")
             return construct(name, entry, {**stated, **settings}, module, told)
         if not lacking:
-            stated, place = ({}, "") if kwargs or settings else example(entry, [], globals_of(entry))
+            for key, value in kwargs.items() if not settings else ():
+                said, place = named_settings(entry, type(value)) if dataclasses.is_dataclass(value) else ({}, "")
+                if said:
+                    why = str(error).splitlines()[0] if str(error) else type(error).__name__
+                    told.notes[:] = [f"`{name}` does not build from the defaults of its settings ({why}): it has {place}"]
+                    told.settings |= {f"{key}.{field}": plain(one) for field, one in said.items()}
+                    return construct(name, entry, {f"{key}.{field}": one for field, one in said.items()}, module, told)
+            stated, place = ({}, "") if kwargs or settings else example(entry, [], globals_of(entry), loosely=True)
             if kwargs and not settings:  # arguments of a call that were left out before: modules of the project
                 needed = [p.name for p in inspect.signature(entry).parameters.values() if p.default is p.empty and p.name in kwargs]
                 stated, place = example(entry, needed, globals_of(entry), whole=True)

@@ -61,8 +61,8 @@ def made_of(
             entries[maker], given[maker] = function, given[name]
             del errors[name]
             break
-    if not any(True for _, (model, *_) in made for _ in model.parameters()) and any(isinstance(e, Needs) for e in errors.values()):
-        made.clear()  # a loss, a schedule: the models of the file are those that need something
+    if errors and not any(True for _, (model, *_) in made for _ in model.parameters()):
+        made.clear()  # a loss, a schedule, a wrapper: the models of the file are those that do not build
     if not made:
         lacking = {name: error for name, error in makers.items() if isinstance(error, Needs)}
         raise next(iter(lacking.values()), None) or none_builds(errors, module)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import copy
+import dataclasses
 import doctest
 import enum
 import functools
@@ -198,6 +199,19 @@ def tables(file: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
             yield _options_in(found), found.options
         if found is not None:
             yield from _keywords(found)
+
+
+def named_settings(entry: Any, cls: type[Any]) -> tuple[dict[str, Any], str]:
+    """What the settings say that the author makes for a class by a method of their own class, `Config.from_name("small")`, and the place."""
+    file, methods = os.path.abspath(inspect.getsourcefile(entry) or ""), {k for k, v in vars(cls).items() if isinstance(v, classmethod)}
+    for source in _sources(file, getattr(entry, "__name__", "")) if methods else ():
+        for call in (n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.args):
+            if ast.unparse(call.func) in {f"{cls.__name__}.{method}" for method in methods}:
+                with contextlib.suppress(Exception):  # what it is given is not known, or it reads what is not here
+                    made = getattr(cls, call.func.attr)(*(value_of(a, source.names, source.options, {}) for a in call.args))  # type: ignore[attr-defined]
+                    said = {f.name: getattr(made, f.name) for f in dataclasses.fields(cls) if f.init}
+                    return said, f"the `{ast.unparse(call.func)}` of {os.path.basename(source.path)}:{source.first + call.lineno}"
+    return {}, ""
 
 
 def _options_in(source: _Source) -> str:
@@ -534,7 +548,7 @@ def _arguments(call: ast.Call, signature: inspect.Signature, source: _Source, se
         except Open:
             continue
         if name is None:  # `Net(**CONFIG)`
-            found.update({k: v for k, v in value.items() if k in signature.parameters} if isinstance(value, dict) else {})
+            found.update({k: v for k, v in value.items() if rest or k in signature.parameters} if isinstance(value, dict) else {})
         elif (name == "pretrained" and value is True) or (_LAYERS.search(name) and type(value) is int and not value):
             continue  # none are downloaded, and no layers are settings for parts of another model
         elif (rest or name in signature.parameters) and value is not None:

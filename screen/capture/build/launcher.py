@@ -1,4 +1,4 @@
-"""What a launcher sets up for a script, as of one process: its variables, and a process group of one member.
+"""What a launcher sets up for a script, as of one process: its variables, and a process group of one member; and what a script asks of its GPU.
 
 `torchrun` documents the variables (https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variables); the group is torch's own `fake` one,
 whose collectives send nothing, which is what they do among one member.
@@ -30,6 +30,8 @@ VARIABLES = {
 }
 _UNSET = ("Default process group has not been initialized", "Default process group not initialized")
 """What torch says where there is no group."""
+_CAPABILITY = 9, 0
+"""The compute capability that is answered where no GPU is: that of an H100, for which kernels are chosen that are stood in for."""
 _set_up = Makeshift()
 notes = _set_up.notes
 
@@ -40,11 +42,24 @@ def launched(error: BaseException) -> bool:
         os.environ.update({key: value for key, value in VARIABLES.items() if key not in os.environ})
         _set_up.tell("no launcher started this: its variables (`RANK`, `WORLD_SIZE`, …) are those of one process")
         return True
+    if _asks_capability(error):
+        return True
     if isinstance(error, AssertionError):
         return _divided(error)
     if not isinstance(error, ValueError | RuntimeError) or not any(said in str(error) for said in _UNSET):
         return False
     return _group()
+
+
+def _asks_capability(error: BaseException) -> bool:
+    """Answer which kernels a GPU could run, where there is none and a script chooses among them."""
+    asked = torch.cuda.get_device_capability
+    if not any(frame.f_code is getattr(asked, "__code__", None) for frame, _ in frames(error)):
+        return False
+    torch.cuda.get_device_capability = lambda *_, **__: _CAPABILITY
+    _set_up.undone_by(lambda: setattr(torch.cuda, "get_device_capability", asked))
+    _set_up.tell(f"no GPU is here: a script that asks for its compute capability is told {_CAPABILITY[0]}.{_CAPABILITY[1]}")
+    return True
 
 
 def _divided(error: AssertionError) -> bool:

@@ -28,7 +28,7 @@ from screen.capture.build.libraries import lacks_torchvision
 from screen.capture.build.offline import do_without
 from screen.capture.inputs.missing import frames
 from screen.capture.kernels.older import leave_out
-from screen.capture.kernels.stand_in import stand_in
+from screen.capture.kernels.stand_in import is_over, stand_in
 from screen.capture.trace.source_lines import HERE
 
 LEFT_OUT = (OSError, ImportError)
@@ -43,6 +43,8 @@ CHILDREN = 64
 """Folders of it that are looked into."""
 LEVELS = 4
 """Folders above a file that are looked at for what it imports."""
+_INSTALLED = re.compile(r"[/\\](site-packages|dist-packages|lib(64)?[/\\]python3\.\d+)[/\\]")
+"""A file that nobody but a package manager wrote there."""
 GUARD = 'guard it with `if __name__ == "__main__":`'
 
 
@@ -160,6 +162,22 @@ def _execute(code: CodeType, module: ModuleType, path: str) -> None:
                 sys.path.append(folder)
             elif not any(mend(error) for mend in (lacks_torchvision, launched, stand_in, leave_out, do_without)):
                 raise
+            forget_orphans()
+
+
+def forget_orphans() -> None:
+    """Before a package of the user's is imported again: Python forgets one whose import failed, but none of its modules that ran to their end, and
+    those keep the package that is gone, `import package.model` above a `getattr(package.model, …)`."""
+    for name, module in [*sys.modules.items()]:
+        file = getattr(module, "__file__", None) or ""
+        if "." in name and file.endswith(".py") and not _INSTALLED.search(file) and not _packages(name) <= sys.modules.keys():
+            sys.modules.pop(name, None)
+
+
+def _packages(name: str) -> set[str]:
+    """The packages that a module lies in, by their names."""
+    parts = name.split(".")
+    return {".".join(parts[:end]) for end in range(1, len(parts))}
 
 
 def importing(error: ImportError) -> str:
@@ -260,7 +278,7 @@ class _Files(importlib.abc.MetaPathFinder):
         self.reading = reading
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
-        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target) if not is_over(fullname) else None
         if spec is None or type(spec.loader) is not importlib.machinery.SourceFileLoader:
             return None
         if not os.path.realpath(spec.origin or "").startswith(self.folders):
@@ -303,4 +321,4 @@ def replaced(error: NameError, found: Reading) -> str:
     return next((t for t in found.lines if t.startswith(f"{place} ")), f"{place} did not run") if place else ""
 
 
-__all__ = ["GUARD", "Reading", "above", "execute", "importing", "is_guard", "reading", "replaced", "trains"]
+__all__ = ["GUARD", "Reading", "above", "execute", "forget_orphans", "importing", "is_guard", "reading", "replaced", "trains"]

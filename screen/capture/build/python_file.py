@@ -110,6 +110,7 @@ def _root(path: str) -> str:
 
 def load_whole(spec: TargetSpec, reading: piecewise.Reading | None = None) -> ModuleType:
     """Import what a file or module target names. Exceptions of the user's code pass through."""
+    piecewise.forget_orphans()
     if spec.kind == "file":
         return load_file(spec.path or "", reading)
     if os.getcwd() not in sys.path:
@@ -288,13 +289,18 @@ def _is_own(value: Any, module: ModuleType) -> bool:
     return isinstance(value, type) and issubclass(value, nn.Module) and value.__module__ == module.__name__
 
 
-def defined_classes(module: ModuleType) -> dict[str, type[nn.Module]]:
-    """The module classes that the file itself defines and that have a forward, in the order of the source."""
+def own_classes(module: ModuleType) -> dict[str, type[nn.Module]]:
+    """The module classes that the file itself defines, in the order of the source."""
     found: dict[type[nn.Module], str] = {}
     for name, value in vars(module).items():
-        if _is_own(value, module) and _has_forward(value):
+        if _is_own(value, module):
             found.setdefault(value, name)
     return {name: cls for cls, name in found.items()}
+
+
+def defined_classes(module: ModuleType) -> dict[str, type[nn.Module]]:
+    """Those of them that have a forward."""
+    return {name: cls for name, cls in own_classes(module).items() if _has_forward(cls)}
 
 
 def _has_forward(cls: type[nn.Module]) -> bool:
@@ -321,8 +327,10 @@ def _outermost(module: ModuleType) -> list[Candidate]:
     built = {type(m) for v in instances.values() for m in v.modules()}
     classes = {n: c for n, c in defined_classes(module).items() if c not in built}
     names = references(module)
+    every = defined_classes(module)
     for name, cls in classes.items():
-        if not any(name in names.get(o, ()) and o not in names.get(name, ()) for o in defined_classes(module) if o != name):
+        apart = [o for o, other in every.items() if o != name and not issubclass(cls, other)]  # a base that makes one of those derived from it
+        if not any(name in names.get(o, ()) and o not in names.get(name, ()) for o in apart):
             kept.append((name, cls))
     return kept
 
@@ -484,6 +492,7 @@ __all__ = [
     "load_file",
     "makers",
     "others",
+    "own_classes",
     "reading_of",
     "references",
     "wholes",

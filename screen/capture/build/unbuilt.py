@@ -36,7 +36,8 @@ def none_builds(errors: Mapping[str, Exception], module: ModuleType) -> Exceptio
         return told
     required = "a model of the file must build without arguments, or with those of `--set`"
     advice = f"Name one with what it needs, or a function that makes a model ({listed})" if makers else ""
-    packages = dict.fromkeys(e.name.partition(".")[0] for e in errors.values() if isinstance(e, ImportError) and e.name)
+    lacking = [e for e in errors.values() if isinstance(e, ImportError) and e.name]
+    packages = dict.fromkeys(p for e in lacking for p in getattr(e, "packages", ()) or ((e.name or "").partition(".")[0],))
     if packages:
         advice = f"{advice}{'. ' if advice else ''}Or install {', '.join(f'`{p}`' for p in packages)}"
     sized = any(isinstance(e, Needs | Missing) for e in errors.values()) and not any(isinstance(e, ImportError) for e in errors.values())

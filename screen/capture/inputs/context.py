@@ -152,9 +152,11 @@ class Lookup:
 
 
 def entries_of(config: Any) -> dict[str, Any]:
-    """The entries of a configuration of any kind: a dictionary, a named tuple, or an object."""
+    """The entries of a configuration of any kind: a dictionary, a named tuple, an object, or a class that nobody made an object of."""
     if isinstance(config, dict):
         return config
+    if isinstance(config, type):
+        return {key: value for key, value in vars(config).items() if not key.startswith("_") and not hasattr(value, "__get__")}
     return dict(config._asdict()) if hasattr(config, "_asdict") else dict(getattr(config, "__dict__", {}))
 
 

@@ -66,6 +66,8 @@ def lengthened(value: Tensor, have: int, wanted: int) -> Iterator[Tensor]:
     elif value.dtype.is_floating_point:  # pieces of a length that is padded to whole ones: 96 steps in eight pieces of twelve
         for axis in (a for a in free if a < value.dim() - 1 and value.shape[a] != have):
             yield resized(value, axis, max(1, round(value.shape[axis] * wanted / have)))
+    else:  # rows of a table that are laid beside one another, those of all places
+        yield from (resized(value, a, value.shape[a] * wanted // have) for a in free if have > value.shape[a] and value.shape[a] * wanted % have == 0)
 
 
 def fewer(value: Tensor, extra: int) -> Iterator[Tensor]:

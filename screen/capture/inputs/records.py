@@ -7,6 +7,8 @@ first part that it hands them to. Their fields are sought like arguments.
         window: int = 4
                                                     def forward(self, batch):            is sought as
                                                         ids, (words, places) = batch     def forward(self, ids, words, places): …
+                                                    def forward(self, x, more):          is sought as
+                                                        size = more.get("size")          def forward(self, x, size): …
 
 While inputs are sought the model has a class of its own whose forward takes the fields, and makes the records.
 """
@@ -24,7 +26,7 @@ from typing import Any
 
 from torch import nn
 
-from screen.capture.build.reads import tree_of
+from screen.capture.build.reads import asked_for, tree_of
 from screen.capture.inputs.context import forward_parameters, forward_signature
 from screen.capture.inputs.explicit import Inputs
 from screen.capture.inputs.states import class_of, is_state, states
@@ -38,7 +40,8 @@ _MISSING = inspect.Parameter.empty
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """An argument, or a field, that is a record: its class (`tuple` for one that is taken apart), and the names under which its fields are sought."""
+    """An argument, or a field, that is a record: its class (`tuple` for one that is taken apart, `dict` for one that is read by keys), and the names
+    under which its fields are sought."""
 
     cls: type[Any]
     fields: dict[str, str | Record]
@@ -74,10 +77,13 @@ def unfolded(model: nn.Module, fixed: Inputs) -> Iterator[tuple[Inputs, Callable
         known = open_ and parameter.kind is not parameter.POSITIONAL_ONLY
         kind = _record(model, parameter) if known else None
         apart = _taken_apart(model, parameter.name) if known and kind is None and given is _MISSING else None
+        keys = _keys(model, parameter) if known and kind is None and given is _MISSING and parameter is not stated[0] else []
         if kind is not None:
             records[parameter.name] = _fields(kind, parameter.name, names, parameters)
         elif apart is not None and next(states(model, parameter.name, {}), None) is None:  # no method of the model makes it
             records[parameter.name] = _parts(apart, parameter.name, names, parameters)
+        elif keys:
+            records[parameter.name] = Record(dict, {key: _sought(key, parameter.name, names, parameters) for key in keys})
         else:
             parameters.append(parameter)
     if not records:
@@ -173,11 +179,32 @@ def _parts(target: ast.Tuple, above: str, names: set[str], parameters: list[insp
         if isinstance(part, ast.Tuple):
             found[str(place)] = _parts(part, f"{above}_{place}", names, parameters)
         elif isinstance(part, ast.Name):
-            name = part.id if part.id.strip("_") and part.id not in names else f"{above}_{place}"
-            names.add(name)
-            parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY))
-            found[str(place)] = name
+            found[str(place)] = _sought(part.id if part.id.strip("_") else f"{above}_{place}", f"{above}_{place}", names, parameters)
     return Record(tuple, found)
+
+
+def _sought(name: str, otherwise: str, names: set[str], parameters: list[inspect.Parameter]) -> str:
+    """The name under which a part is sought, behind `parameters`: its own where that is free and one."""
+    own = name if name.isidentifier() and name not in names else f"{otherwise}_{name}" if name.isidentifier() else f"{otherwise}_{len(names)}"
+    names.add(own)
+    parameters.append(inspect.Parameter(own, inspect.Parameter.KEYWORD_ONLY))
+    return own
+
+
+def _keys(model: nn.Module, parameter: inspect.Parameter) -> list[str]:
+    """The keys by which a forward reads an argument of which nothing else is said, where it does nothing else with it: `more["size"]`,
+    `more.get("size")`."""
+    name, tree = parameter.name, tree_of(type(model).forward) or ast.Module([], [])
+    if parameter.annotation is not _MISSING:
+        return []
+    found: dict[ast.AST, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+            found[node.value] = node.slice.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and len(node.args) == 1 and (key := asked_for(node, name)):
+            found[node.func.value] = key
+    used = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name]
+    return list(dict.fromkeys(found[n] for n in used)) if all(n in found for n in used) else []
 
 
 __all__ = ["is_record", "unfolded"]

@@ -172,10 +172,12 @@ def _mended(model: nn.Module, twin: nn.Module, look: Lookup, search: _Search, *,
     found, spent = mend(short if short is not None else twin, look, starts, set(fixed[1]), more, failed)
     search.spent += spent
     furthest = max(failed, key=lambda one: one[:2], default=None)
-    if found is None and short is not None and furthest is not None and outcome(twin, (), furthest[2], tracing=False).reached > furthest[0]:
-        found = furthest[2]  # the shortened model ends where the whole one does not: its code counts members
-    elif found is None and furthest is not None:
-        search.keep(furthest)
+    if found is None and furthest is not None:
+        came = outcome(twin, (), furthest[2], tracing=False) if short is not None else None
+        if came is not None and (came.error is None or came.reached > furthest[0]):
+            found = furthest[2]  # the shortened model ends where the whole one does not: its code counts members
+        else:
+            search.keep(furthest)
     if found is None:
         return None
     whole = outcome(twin, (), found)

@@ -1,7 +1,7 @@
 """Fused norms and entry-wise kernels, written out.
 
-Sources: apex/normalization/fused_layer_norm.py; mamba_ssm/ops/triton/layer_norm.py (`layer_norm_ref`, `rms_norm_ref`) and layernorm_gated.py
-(`rms_norm_ref`); liger_kernel/transformers.
+Sources: apex/normalization/fused_layer_norm.py; csrc/layer_norm/ln_api.cpp of flash-attention; mamba_ssm/ops/triton/layer_norm.py
+(`layer_norm_ref`, `rms_norm_ref`) and layernorm_gated.py (`rms_norm_ref`); liger_kernel/transformers.
 """
 
 from __future__ import annotations
@@ -54,6 +54,21 @@ def layer_norm_fn(
 def rms_norm(x: Tensor, weight: Tensor, epsilon: float = 1e-6) -> Tensor:
     """flash_attn.ops.rms_norm."""
     return F.rms_norm(x, weight.shape, weight, epsilon)
+
+
+def dropout_add_ln_fwd(
+    x0: Tensor, residual: Tensor | None, gamma: Tensor, beta: Tensor | None, rowscale: Tensor | None, colscale: Tensor | None, x0_subset: None,
+    z_subset: None, dropout_p: float, epsilon: float, rowscale_const: float = 1.0, z_numrows: int = 0, gen: Any = None,
+    residual_in_fp32: bool = False, is_rms_norm: bool = False,
+) -> tuple[Any, ...]:  # fmt: skip
+    """norm(x0 · scales + residual), that sum where there is a residual, no mask, and the mean and the inverse deviation of each row."""
+    scaled = x0 if rowscale is None else x0 * rowscale[:, None]
+    scaled = scaled if colscale is None else scaled * colscale
+    total = _added(scaled, residual, residual_in_fp32)
+    norm = layer_norm_fn(total.to(x0.dtype), gamma, beta, eps=epsilon, is_rms_norm=is_rms_norm)
+    mean = total.mean(-1)
+    spread = (total - mean[:, None] * (not is_rms_norm)).square().mean(-1)
+    return norm, None if residual is None and colscale is None else total, None, mean, (spread + epsilon).rsqrt()
 
 
 class RMSNormGated(nn.RMSNorm):
@@ -113,6 +128,7 @@ class LigerSwiGLUMLP(nn.Module):
 
 RMS: dict[str, Any] = {"RMSNorm": RMSNorm, "rms_norm": rms_norm, "rms_norm_fn": rms_norm_fn}
 LAYER: dict[str, Any] = {"layer_norm_fn": layer_norm_fn}
+DROPOUT: dict[str, Any] = {"dropout_add_ln_fwd": dropout_add_ln_fwd}
 GATED: dict[str, Any] = {"RMSNorm": RMSNormGated}
 APEX: dict[str, Any] = {
     "FusedLayerNorm": nn.LayerNorm,
@@ -122,4 +138,4 @@ APEX: dict[str, Any] = {
 }
 LIGER: dict[str, Any] = {"LigerRMSNorm": LigerRMSNorm, "LigerSwiGLUMLP": LigerSwiGLUMLP, "LigerLayerNorm": LigerLayerNorm}
 
-__all__ = ["APEX", "GATED", "LAYER", "LIGER", "RMS"]
+__all__ = ["APEX", "DROPOUT", "GATED", "LAYER", "LIGER", "RMS"]

@@ -8,6 +8,7 @@ Second names of NumPy's own functions and numbers were taken away in NumPy 2.0: 
 `torch._six` held names of Python's own types until torch 2.0: https://github.com/pytorch/pytorch/blob/v1.13.1/torch/_six.py
 Constructors written for older versions of `transformers` end in `init_weights()`, and now in `post_init()`, which calls it (its docstring).
 Names of tied weights are a list there before transformers 5, and now a table: a name of the output's weight is tied to the input's table.
+`rope_scaling` of a configuration is a table since transformers 5, of the kind `default` where nothing is scaled, and was `None` then.
 Classes of torch that a project copied lack what torch's own code asks of them since: `batch_first` of attention (torch 1.9), off by default.
 `timm.models.layers` became `timm.layers` in timm 0.9, which keeps the old name, but none of the modules in it:
 https://github.com/huggingface/pytorch-image-models/blob/v0.9.0/timm/models/layers/__init__.py
@@ -74,6 +75,10 @@ def leave_out(error: BaseException) -> bool:
         return _ends_by_init_weights(_class_of(error))
     if isinstance(error, AttributeError) and _LISTED in str(error):
         return _tied_by_table(error)
+    if isinstance(error, KeyError) and error.args[0] in ("type", "factor"):
+        return _scales_nothing(error)
+    if isinstance(error, AttributeError) and error.name in _OF_CACHES and _cache_given_back(error):
+        return True
     if isinstance(error, AttributeError) and (gone := _GONE.search(str(error))) is not None and gone[1] in _METHODS:
         return _given_back(_class_of(error), gone[1])
     if isinstance(error, AttributeError) and (asked := _ASKED.search(str(error))) is not None and _by_torch(error):
@@ -169,6 +174,20 @@ def _tied_by_table(error: AttributeError) -> bool:
     return True
 
 
+def _scales_nothing(error: KeyError) -> bool:
+    """Let a configuration whose angles are not scaled say `None`, where the kind of scaling is read by its older name."""
+    asking = [f for f, _ in traceback.walk_tb(error.__traceback__)][-1]
+    held = (getattr(value, "config", value) for value in asking.f_locals.values())
+    for config in held:
+        table = getattr(config, "rope_parameters", None)
+        if isinstance(table, dict) and table.get("rope_type") == "default" and error.args[0] not in table:
+            config.rope_parameters = None
+            _made.undone_by(functools.partial(setattr, config, "rope_parameters", table))
+            _made.tell("`rope_scaling` is `None`, as before transformers 5: nothing is scaled")
+            return True
+    return False
+
+
 def _table_of(model: Any) -> dict[str, str]:
     """The name of the weight of a model's output, where the list has it, and that of the table at its input."""
     names = {id(module): name for name, module in model.named_modules()}
@@ -203,6 +222,35 @@ def _given_back(model: type[Any], name: str) -> bool:
     return True
 
 
+def _from_legacy(cls: type[Any], past_key_values: Any = None) -> Any:
+    """`from_legacy_cache`: an empty cache where there is nothing yet."""
+    if past_key_values is not None:
+        raise AttributeError("`from_legacy_cache` of tuples is not in this version of transformers")
+    return cls()
+
+
+def _to_legacy(self: Any) -> tuple[tuple[Tensor, Tensor], ...]:
+    """`to_legacy_cache`: keys and values of each layer."""
+    return tuple((layer.keys, layer.values) for layer in self.layers)
+
+
+def _usable_length(self: Any, new_seq_length: int, layer_idx: int = 0) -> int:
+    """`get_usable_length`: of a cache without a limit, what it holds."""
+    return int(self.get_seq_length(layer_idx))
+
+
+def _cache_given_back(error: AttributeError) -> bool:
+    """Give caches of transformers a method back that they had."""
+    kind = error.obj if isinstance(error.obj, type) else type(error.obj)
+    name = str(error.name)
+    if kind.__module__ != "transformers.cache_utils" or hasattr(kind, name):
+        return False
+    setattr(kind, name, _OF_CACHES[name])
+    _made.undone_by(functools.partial(delattr, kind, name))
+    _made.tell(f"`{name}`, which caches of this version of transformers lack, is given back")
+    return True
+
+
 def _moved(error: ImportError) -> bool:
     """Give a module of transformers the names that another one of its modules has now."""
     said = _CANNOT.search(str(error))
@@ -218,6 +266,7 @@ def _moved(error: ImportError) -> bool:
 
 
 _METHODS = {"get_head_mask": _head_mask, "invert_attention_mask": _inverted}
+_OF_CACHES = {"from_legacy_cache": classmethod(_from_legacy), "to_legacy_cache": _to_legacy, "get_usable_length": _usable_length}
 _CANNOT = re.compile(r"cannot import name '(\w+)'")
 
 

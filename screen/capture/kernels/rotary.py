@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 
-def _turned(x: Tensor, interleaved: bool) -> Tensor:
+def turned(x: Tensor, interleaved: bool) -> Tensor:
+    """The pairs (a, b) as (-b, a)."""
     if interleaved:
         return torch.stack((-x[..., 1::2], x[..., ::2]), dim=-1).flatten(-2)
     first, second = x.chunk(2, dim=-1)
@@ -25,7 +26,7 @@ def apply_rotary_emb(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool = Fa
     cos, sin = (t[..., : x.shape[1], :] for t in (cos, sin))
     cos, sin = (t.repeat_interleave(2, dim=-1) if interleaved else torch.cat((t, t), dim=-1) for t in (cos, sin))
     head, rest = x[..., :size], x[..., size:]
-    return torch.cat((head * cos.unsqueeze(-2) + _turned(head, interleaved) * sin.unsqueeze(-2), rest), dim=-1).to(x.dtype)
+    return torch.cat((head * cos.unsqueeze(-2) + turned(head, interleaved) * sin.unsqueeze(-2), rest), dim=-1).to(x.dtype)
 
 
 def apply_rotary_emb_torch(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool = False) -> Tensor:
@@ -84,4 +85,4 @@ ROTARY: dict[str, Any] = {
 
 PAIRS: dict[str, Any] = {"apply_rotary": apply_rotary}
 
-__all__ = ["PAIRS", "ROTARY"]
+__all__ = ["PAIRS", "ROTARY", "turned"]

@@ -21,13 +21,13 @@ from typing import Any, NoReturn
 from torch import nn
 
 from screen.capture.build.reads import tree_of
-from screen.capture.kernels import attention, norms, parallel, rotary, scans
+from screen.capture.kernels import attention, mamba, norms, parallel, rotary, rotations, scans
 from screen.capture.trace.source_lines import HERE, TORCH
 from screen.errors import chain
 
 PACKAGES = frozenset(
     {"flash_attn", "flash_attn_interface", "xformers", "apex", "mamba_ssm", "causal_conv1d", "triton", "fla", "liger_kernel", "fairscale",
-     "memory_efficient_attention_pytorch", "rotary_emb", "kernels", "accelerated_scan"}
+     "memory_efficient_attention_pytorch", "rotary_emb", "kernels", "accelerated_scan", "rotary_embedding_torch", "dropout_layer_norm"}
 )
 """Packages whose import may be stood in for."""
 
@@ -64,6 +64,7 @@ TABLE: dict[str, dict[str, Any]] = {
     "flash_attn.bert_padding": attention.PADDING,
     "flash_attn.layers.rotary": rotary.ROTARY,
     "rotary_emb": rotary.PAIRS,
+    "dropout_layer_norm": norms.DROPOUT,
     "flash_attn.ops.rms_norm": norms.RMS,
     "flash_attn.ops.layer_norm": norms.LAYER,
     "flash_attn.ops.triton.layer_norm": {**norms.RMS, **norms.LAYER},
@@ -101,6 +102,16 @@ TABLE: dict[str, dict[str, Any]] = {
 }
 """Module to its names. Each row computes what the function of that name is documented to compute, dropout left out."""
 
+MODULES: dict[str, dict[str, Any]] = {
+    # https://github.com/state-spaces/mamba, mamba_ssm/modules
+    "mamba_ssm": {**scans.SELECTIVE, "Mamba": mamba.Mamba},
+    "mamba_ssm.modules.mamba_simple": mamba.MIXER,
+    "mamba_ssm.modules.block": mamba.BLOCK,
+    # https://github.com/lucidrains/rotary-embedding-torch
+    "rotary_embedding_torch": rotations.ROTATIONS,
+    "rotary_embedding_torch.rotary_embedding_torch": rotations.ROTATIONS,
+}
+"""The same, of what runs on meta where it is installed: those stand in for nothing that is there."""
 _standing: set[str] = set()
 _own: set[str] = set()
 """Packages that are there, and of which rows of `TABLE` stand in for what needs a GPU."""
@@ -108,6 +119,9 @@ _own: set[str] = set()
 
 class NotInstalled(ImportError):
     """A kernel was called that is not installed and that nothing stands in for."""
+
+    packages: tuple[str, ...] = ()
+    """What to install, where that is not what its name begins with."""
 
 
 def stand_in(error: BaseException) -> bool:
@@ -174,17 +188,21 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
     def exec_module(self, module: ModuleType) -> None:
-        vars(module).update(TABLE.get(module.__name__, {}))
+        vars(module).update({**TABLE.get(module.__name__, {}), **MODULES.get(module.__name__, {})})
         vars(module)["__version__"] = "0"
         vars(module)["__getattr__"] = _lacking(module.__name__)
+
+
+def is_over(name: str) -> bool:
+    """Do rows of `TABLE` stand over the names of a module, where it is there? Others of its package may be missing."""
+    return "." in name and name in TABLE
 
 
 class _Over(importlib.abc.MetaPathFinder):
     """Finds the modules of `TABLE` that are there."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
-        package, below, _ = fullname.partition(".")
-        if not below or fullname not in TABLE or package in _standing:
+        if not is_over(fullname):
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         if spec is None or type(spec.loader) is not importlib.machinery.SourceFileLoader:
@@ -209,7 +227,7 @@ def _lacking(module: str) -> Callable[[str], Any]:
         if name.startswith("__"):
             raise AttributeError(name)
         full = f"{module}.{name}"
-        if full in TABLE:  # `import xformers.ops`, and then `xformers.ops.fmha.…`
+        if full in TABLE or full in MODULES:  # `import xformers.ops`, and then `xformers.ops.fmha.…`
             return importlib.import_module(full)
         if module.partition(".")[0] == "triton":
             return _Compiler(full)
@@ -275,4 +293,4 @@ class _Compiler:
         raise NotInstalled(f"the kernel `{self.name}` needs `triton`, which is not installed")
 
 
-__all__ = ["PACKAGES", "TABLE", "NotInstalled", "notes", "stand_in"]
+__all__ = ["MODULES", "PACKAGES", "TABLE", "NotInstalled", "is_over", "notes", "stand_in"]

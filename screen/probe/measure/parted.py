@@ -1,4 +1,5 @@
-"""A trace as the facts have its program: output maps that an attention and a feed-forward share are a sum of two maps, steps by a gate are means."""
+"""A trace as the facts have its program: output maps that an attention and a feed-forward share are a sum of two maps, steps by a gate are means,
+gains stand behind their norms."""
 
 from __future__ import annotations
 
@@ -13,9 +14,10 @@ from torch import nn
 
 from screen.capture.trace.tracer import Trace, run
 from screen.graph import Initialiser
-from screen.graph.meant import meant
+from screen.graph.meant import meant, unfolded
 from screen.graph.parted import parted
 from screen.structure.dataflow import Flow
+from screen.structure.folded_gains import folded_gains
 from screen.structure.gated_means import gated_means, spelled
 from screen.structure.shared_output import shared_outputs
 
@@ -56,7 +58,7 @@ def as_parted(trace: Trace) -> Trace:
         last.replace_all_uses_with(total)
         for node in (last, whole) if end != index else (whole,):
             program.erase_node(node)
-    return _as_meant(replace(trace, graph=parted(trace.graph, chosen)) if chosen else trace)
+    return _unfolded(_as_meant(replace(trace, graph=parted(trace.graph, chosen)) if chosen else trace))
 
 
 def _as_meant(trace: Trace) -> Trace:
@@ -73,6 +75,17 @@ def _as_meant(trace: Trace) -> Trace:
             program.erase_node(nodes[node])
         nodes[index] = made
     return replace(trace, graph=meant(trace.graph, *spelled(means))) if means else trace
+
+
+def _unfolded(trace: Trace) -> Trace:
+    """The same of gains that are folded into the inverse of a statistic."""
+    found = folded_gains(trace.graph)
+    nodes = list(trace.recorder.graph.nodes)
+    for index, one in found.items():
+        nodes[one.product].args = nodes[one.value], nodes[one.statistic]
+        nodes[one.product].meta["val"] = nodes[index].meta["val"]
+        nodes[index].args = nodes[one.product], nodes[one.gain]
+    return replace(trace, graph=unfolded(trace.graph, found)) if found else trace
 
 
 __all__ = ["as_parted", "traced"]

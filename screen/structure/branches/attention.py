@@ -282,10 +282,9 @@ class Attention:
 
     @cached_property
     def qk(self) -> tuple[QKNorm | Unknown, QKNorm | Unknown, QKNorm | Unknown, bool | Unknown]:
-        """(qk, q, k, v normed) over all cores: what every core has."""
-        kinds = [
-            (self.norm_kind(c.q, a, self._head(c)), self.norm_kind(c.k, b, self._head(c))) for c in self.cores for a, b in [c.axes or (None, None)]
-        ]
+        """(qk, q, k, v normed) over all cores: what every core has, and every product that is added to the one under its softmax."""
+        every = (*self.cores, *(other for core in self.cores for other in self._added(core)))
+        kinds = [(self.norm_kind(c.q, a, self._head(c)), self.norm_kind(c.k, b, self._head(c))) for c in every for a, b in [c.axes or (None, None)]]
         if not kinds:
             return "none", "none", "none", False
         q, k = (kinds[0][i] if all(p[i] == kinds[0][i] for p in kinds) else "none" for i in (0, 1))
@@ -294,6 +293,24 @@ class Attention:
             both = next((side for side in (q, k) if isinstance(side, Unknown)), both)
         values = [self.norms_before(c.v) for c in self.cores if c.v is not None]
         return both, q, k, bool(values) and all(n and not bare for n, bare in values)
+
+    def _added(self, core: Core) -> Iterator[Core]:
+        """Products of other values of the stream that are summed into the logits of a softmax: of parts of a head that turn, say."""
+        flow = self.branch.flow
+        seen, stack = {core.node}, list(flow.graph.nodes[core.node].inputs[:1]) if flow.classes[core.node] == "softmax" else []
+        while stack:
+            node = stack.pop()
+            if node in seen or node not in self.branch.members:
+                continue
+            seen.add(node)
+            here = flow.graph.nodes[node]
+            data = [i for i in here.inputs if flow.data[i]]
+            if self._is_product(node):
+                alike = len(data) == 2 and not flow.weighted[node] and here.shape == flow.graph.nodes[core.node].shape
+                if alike and {*data} != {core.q, core.k} and not any(map(self.from_memory, data)):
+                    yield Core(node, data[0], data[1], None, core.softmax, compared_axes(flow, here, data[1]))
+            elif flow.classes[node] in _SKIM:
+                stack.extend(data)
 
     def reads_memory(self) -> bool:
         """Whether keys, or the values that are weighed, come from another stream, and queries do not: in a reversible net all of them do."""

@@ -1,6 +1,8 @@
-"""Sums of a value with what it is mixed into, no weight between: attention that adds its queries to what it gives."""
+"""Sums of a value with what it is mixed into, no weight between: attention that adds its queries to what it gives; and gates that read a branch."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from screen.structure.chains.identity_edges import Edge
 from screen.structure.dataflow import Flow
@@ -21,3 +23,13 @@ def _is_table(flow: Flow, node: int) -> bool:
     trained = [flow.graph.nodes[flow.root(i)] for i in flow.graph.nodes[node].inputs if flow.trained[i]]
     looked = (n.op in ("embedding", "index_select", "gather", "index") or (n.op == "getitem" and len(n.inputs) > 1) for n in trained)
     return flow.classes[node] == "product" and bool(trained) and all(looked)
+
+
+def reads_branch(flow: Flow, carrying: Sequence[Edge], added: int, source: int) -> bool:
+    """Whether one of the edges that carry a state multiplies it by a gate that reads the branch that is added, `x·(1 − g(f, x)) + f·g(f, x)`."""
+    parts = flow.graph.nodes[added].inputs if flow.graph.nodes[added].op == "mul" else (added,)
+    gates = [(e.source, e.scale) for e in carrying if e.kind == "gate" and e.scale is not None]
+    return any(
+        flow.depends(gate, part) and flow.depends(part, source) and flow.keys[part] & ~flow.keys[state]
+        for state, gate in gates for part in parts if not flow.depends(part, gate)
+    )  # fmt: skip

@@ -173,7 +173,11 @@ class ChainReader:
         for position, add in enumerate(self.chain.adds):
             edge = by_node[add]
             others = self.chains.others(edge)
-            outputs = [o for o in others if self.flow.keys[o] & ~self.chains.passed(edge.source) or self.chains.is_of_table(o, edge.source)]
+            passed, source = self.chains.passed(edge.source), self.chain.nodes[0]
+            outputs = [
+                o for o in others
+                if self.flow.keys[o] & ~passed or self.chains.is_of_table(o, edge.source) or self.chains.is_gated_by(edge.source, o, source)
+            ]  # fmt: skip
             for output in outputs:
                 found.extend((position, b) for b in self._split(self._without_state(position, self._branch(add, edge.source, output))))
         return tuple(found)
