@@ -18,12 +18,8 @@ from itertools import pairwise
 from screen.structure.chains.chain import Chain, behind_embedding
 from screen.structure.chains.identity_edges import Edge, Edges
 from screen.structure.chains.longest import Best, leads_through, leads_to, own_adds, way_between
-<<<<<<< HEAD
-from screen.structure.chains.mixing import is_of_mixing
-from screen.structure.chains.pieces import is_piece
-=======
 from screen.structure.chains.mixing import is_of_mixing, reads_branch
->>>>>>> 31425b0c88c03a7592e33323d618a8aaa1b7e70a
+from screen.structure.chains.pieces import is_piece
 from screen.structure.dataflow import Flow, nodes_of, strip
 from screen.structure.logits import feeds_softmax
 from screen.structure.norms.find import Norms
@@ -213,11 +209,7 @@ class Chains:
         others = self.others(edge)
         if any(self.flow.depends(i, source) and (keys[i] | passed != passed or self.is_of_table(i, edge.source)) for i in others):
             return True
-        return any(self.is_gated_by(edge.source, i, source) for i in others)
-
-    def is_gated_by(self, carried: int, added: int, source: int) -> bool:
-        """Whether what is carried was multiplied by a gate that reads the branch that is added: it has passed nothing of that itself."""
-        return reads_branch(self.flow, self.into[carried], added, source)
+        return any(reads_branch(self.flow, self.into[edge.source], i, source) for i in others)  # of a gate on what is carried
 
     @cached_property
     def _given_again(self) -> frozenset[int]:

@@ -13,6 +13,7 @@ from screen.structure.branches.weights import slices_of
 from screen.structure.chains.chain import Chain
 from screen.structure.chains.find import Chains
 from screen.structure.chains.identity_edges import Edge
+from screen.structure.chains.mixing import reads_branch
 from screen.structure.chains.pieces import is_piece
 from screen.structure.dataflow import Flow, axes_of, mask_of, nodes_of, strip
 from screen.structure.initial.values import start_of
@@ -174,9 +175,10 @@ class ChainReader:
             edge = by_node[add]
             others = self.chains.others(edge)
             passed, source = self.chains.passed(edge.source), self.chain.nodes[0]
+            carried = self.chains.into[edge.source]
             outputs = [
                 o for o in others
-                if self.flow.keys[o] & ~passed or self.chains.is_of_table(o, edge.source) or self.chains.is_gated_by(edge.source, o, source)
+                if self.flow.keys[o] & ~passed or self.chains.is_of_table(o, edge.source) or reads_branch(self.flow, carried, o, source)
             ]  # fmt: skip
             for output in outputs:
                 found.extend((position, b) for b in self._split(self._without_state(position, self._branch(add, edge.source, output))))
