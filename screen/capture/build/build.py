@@ -23,7 +23,7 @@ from screen.capture.inputs import explicit
 from screen.capture.build.block import largest_stack, looks
 from screen.capture.build.built import Built, TargetInfo, info_of
 from screen.capture.build.caches import set_up, waits
-from screen.capture.build.construct import Told, Values, attempted, construct, workshop
+from screen.capture.build.construct import Told, Values, attempted, construct, kept_record, workshop
 from screen.capture.build.entries import Made, made_of, model_of, of_one, takes
 from screen.capture.build.configs import Missing, is_asked_of, settings_of
 from screen.capture.build.needs import Needs, needs
@@ -443,13 +443,13 @@ def _load(spec: TargetSpec) -> ModuleType:
     """Run the user's file on meta, once more with small tensors on the CPU when it reads values."""
 
     def at_once(values: Values) -> ModuleType:
-        with workshop(values=values):
+        with kept_record(spec.path, values) as keep:
             try:
-                return python_file.load_at_once(spec)
+                return keep(python_file.load_at_once(spec))
             except ModuleNotFoundError as error:
                 if not _carried(spec, error):
                     raise
-                return python_file.load_at_once(spec)
+                return keep(python_file.load_at_once(spec))
 
     try:
         return attempted(at_once)
@@ -457,8 +457,8 @@ def _load(spec: TargetSpec) -> ModuleType:
         first = error
 
     def after(values: Values) -> ModuleType:
-        with workshop(values=values):
-            return python_file.load_after(spec, first)
+        with kept_record(spec.path, values) as keep:
+            return keep(python_file.load_after(spec, first))
 
     return attempted(after)
 

@@ -56,7 +56,7 @@ from screen.capture.build.reads import only_kept
 from screen.capture.build.unread import compiled, switches
 from screen.capture.build.overrides import nest, plain, unknown
 from screen.capture.initial.buffers import Record, buffers
-from screen.capture.initial.transformers import is_imported, started
+from screen.capture.initial.transformers import import_for, is_imported, started
 from screen.errors import LoadError, ScreenError, UsageError
 from screen.capture.inputs.missing import frames, parts_of, statement
 from screen.capture.trace.source_lines import HERE, TORCH
@@ -193,6 +193,32 @@ def workshop(recorder: Recorder | None = None, *, values: Values = Values.NONE) 
             numpy.set_state(numbers)
 
 
+RECORD = "__screen_record__"
+"""Where a module keeps what was done to parameters while its file ran."""
+
+
+@contextlib.contextmanager
+def kept_record(path: str | None, values: Values) -> Iterator[Callable[[ModuleType], ModuleType]]:
+    """The workshop for the run of a file, `path`, with what keeps the record of it for the models that the file makes itself."""
+    recorder = Recorder()
+
+    def keep(module: ModuleType) -> ModuleType:
+        vars(module)[RECORD] = recorder
+        return module
+
+    with workshop(recorder, values=values):
+        import_for(path)
+        with started(recorder):
+            yield keep
+
+
+def _record_of(model: nn.Module, module: ModuleType | None) -> Record:
+    """Of a model that a file made: its values, and where it has none what was recorded."""
+    known, recorder = values_of(model) + buffers(model), vars(module).get(RECORD) if module is not None else None
+    names = {name for name, _ in known}
+    return known + tuple(row for row in (recorder.of(model) if isinstance(recorder, Recorder) else ()) if row[0] not in names)
+
+
 def reads_a_value(error: BaseException) -> bool:
     """Did it fail because a tensor on meta has no values?"""
     return isinstance(error, RuntimeError | NotImplementedError | TypeError | ValueError) and any(r in str(error) for r in READS)
@@ -233,7 +259,7 @@ def construct(
     if isinstance(entry, nn.Module):
         if settings:
             raise UsageError(f"`--set` needs a class or a function, because it changes how `{name}` is built", f"`{name}` is an instance")
-        return on_meta(entry).eval(), values_of(entry) + buffers(entry), {}
+        return on_meta(entry).eval(), _record_of(entry, module), {}
     if left := sorted(getattr(entry, "__abstractmethods__", ())):
         found = f"it leaves {', '.join(f'`{method}`' for method in left)} to the classes that are derived from it"
         raise LoadError(f"`{name}` must be a class that can be built", found, "Name one of those")
@@ -465,4 +491,4 @@ def _default(parameter: inspect.Parameter | None) -> Any:
     return None if parameter is None or parameter.default is parameter.empty else parameter.default
 
 
-__all__ = ["READS", "SMALL", "Told", "Values", "arguments", "attempted", "construct", "reads_a_value", "workshop"]
+__all__ = ["READS", "SMALL", "Told", "Values", "arguments", "attempted", "construct", "reads_a_value", "kept_record", "workshop"]

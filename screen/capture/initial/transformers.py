@@ -8,6 +8,8 @@ layers cost little more than one.
 from __future__ import annotations
 
 import contextlib
+import importlib
+import re
 import sys
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -21,6 +23,7 @@ from screen.graph import Initialiser
 
 _PLAIN = (bool, int, float, str)
 _OTHERS = frozenset({dict, OrderedDict, set, type(None)})
+_IMPORTS = re.compile(r"^\s*(?:from|import) +transformers\b", re.MULTILINE)
 _STARTED = "_is_hf_initialized"
 """The mark that transformers leaves on a module whose weights have started."""
 
@@ -28,6 +31,16 @@ _STARTED = "_is_hf_initialized"
 def is_imported() -> bool:
     """Whether there is a transformers that does not start its weights on meta, which version 5 began with."""
     return "transformers.initialization" in sys.modules and "transformers.modeling_utils" in sys.modules
+
+
+def import_for(path: str | None) -> None:
+    """Import it for a file that says that it does, so that models which the file makes itself are watched from the start."""
+    if path is None or is_imported():
+        return
+    with contextlib.suppress(OSError, UnicodeDecodeError), open(path, encoding="utf-8") as file:
+        if _IMPORTS.search(file.read()) is not None:
+            with contextlib.suppress(ImportError):  # said by the file's own line
+                importlib.import_module("transformers.modeling_utils")
 
 
 @contextlib.contextmanager
@@ -125,4 +138,4 @@ def _key(module: nn.Module, owner: Any, own: tuple[Any, ...]) -> Any:
     return type(owner), type(module), own, plain
 
 
-__all__ = ["is_imported", "started"]
+__all__ = ["import_for", "is_imported", "started"]
