@@ -82,8 +82,8 @@ def recursion_of(
         return stop.unknown if apart is None else recursion_of(apart, graph, depth, tokens=tokens, streams=(apart, *builder.others), norms=norms)
     if (beside := _read_beside(graph, stream, stream.states[-1])) is not None:
         found = replace(found.without_gradients(beside), first_update=beside if two is None else found.first_update)
-    else:
-        found = replace(found, ratio_as_read=_as_read(graph, stream, norms, stack, streams, found.gradient_ratio))
+    elif not isinstance(found.gradient_ratio, Unknown):
+        found = replace(found, ratio_as_read=_as_read(graph, stream, norms, stack, streams))
     if isinstance(stream.final_norm, Unknown):
         found = replace(found, last_gradient_exponent=stream.final_norm)
     return found
@@ -106,12 +106,10 @@ def with_smaller_weights(
         return stop.unknown
 
 
-def _as_read(
-    graph: Graph, stream: Stream, norms: Mapping[int, Norm], stack: Stack, streams: tuple[Stream, ...], ratio: float | Unknown
-) -> float | Unknown:
-    """The gradient ratio where the output reads the mean of all tokens, or one that begins otherwise than the others; else `ratio`."""
-    if stack.tied or isinstance(ratio, Unknown) or not graph.outputs:
-        return ratio
+def _as_read(graph: Graph, stream: Stream, norms: Mapping[int, Norm], stack: Stack, streams: tuple[Stream, ...]) -> float | Unknown | None:
+    """The gradient ratio where the output reads the mean of all tokens, or one that begins otherwise than the others; None elsewhere."""
+    if stack.tied or not graph.outputs:
+        return None
     how, tokens = read_out(graph, stream, norms, _above(graph, graph.outputs[0]))
     if how == "mean" and not is_causal(stack):
         try:
@@ -121,7 +119,7 @@ def _as_read(
         return ratio_of(backward(stack, forward(stack), len(stack.blocks), from_end=Gradient(1.0, 1.0)))
     if how == "one" and (place := begins_otherwise(graph, stream)) is not None:
         return Unknown("the output reads one token, and some begin otherwise than those that follow from the inputs", (place,))
-    return ratio
+    return None
 
 
 def _read_beside(graph: Graph, stream: Stream, last: int) -> Unknown | None:

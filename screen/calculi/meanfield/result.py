@@ -76,8 +76,8 @@ class Recursion:
     """`gradient_ratio` with no gradient through the logits: what is left of T3 for branches of any degree. `gradient_ratio` well above it is
     the mark of channel L."""
 
-    ratio_as_read: float | Unknown = NOT_COMPUTED
-    """`gradient_ratio` for what the output reads of the stream's end (`readout`), where that is not each token by itself."""
+    ratio_as_read: float | Unknown | None = None
+    """`gradient_ratio` for what the output reads of the stream's end (`readout`); None where that is each token by itself."""
     rms_read: float = math.inf
     """Geometric mean of the rms of the states that the blocks start from; inf where one leaves the range of floats."""
     last_weight_ratio: float | Unknown = NOT_COMPUTED
@@ -94,6 +94,11 @@ class Recursion:
     """κ, how far Adam's first step moves the last normed state."""
 
     @property
+    def ratio_of_output(self) -> float | Unknown:
+        """The gradient ratio for a function of the output."""
+        return self.gradient_ratio if self.ratio_as_read is None else self.ratio_as_read
+
+    @property
     def logit_rms(self) -> dict[str, tuple[float, float]]:
         """The first and the last of every sublayer's `logits`."""
         return {name: (sizes[min(sizes)], sizes[max(sizes)]) for name, sizes in self.logits.items()}
@@ -105,7 +110,7 @@ class Recursion:
 
     def without_gradients(self, why: Unknown) -> Recursion:
         """The same with nothing told of gradients."""
-        unknown: dict[str, Any] = dict.fromkeys((*GRADIENTS, "first_update", "ratio_as_read"), why)
+        unknown: dict[str, Any] = dict.fromkeys((*GRADIENTS, "first_update"), why)
         return replace(self, **unknown)
 
 

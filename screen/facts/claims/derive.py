@@ -417,7 +417,7 @@ def _at_start(facts: Facts, stream: Stream, fixed: str | Unknown) -> Iterator[Cl
         ("gradient_law", law_of_gradients(facts, stream, found, fixed)),
         ("rms_ratio", found if isinstance(found, Unknown) else found.predicted_ratio),
         ("one_minus_cos", found if isinstance(found, Unknown) else found.one_minus_cos),
-        ("gradient_ratio", found if isinstance(found, Unknown) else found.ratio_as_read),
+        ("gradient_ratio", found if isinstance(found, Unknown) else found.ratio_of_output),
     ):
         claim = Claim(name, "start", "proved", stream=stream.name)  # type: ignore[arg-type]
         if isinstance(value, float) and not math.isfinite(value):
