@@ -134,6 +134,8 @@ def config_of(parameter: inspect.Parameter, module: ModuleType | None, entry: An
     wanted = set(reads_below(entry, parameter.name)) if entry is not None else set()
     if not wanted and not _is_alone(parameter, entry):
         return None
+    if (beside := _of_models_beside(names, wanted)) is not None:
+        return beside
     inside = {id(v): v for v in names.values() if isinstance(v, type) and dataclasses.is_dataclass(v)}.values()
     own = [v for v in inside if v.__module__ == names.get("__name__") and (not wanted or wanted <= {*fields_of(v), *dir(v)})]
     outer = [c for c in own if not any(_names(o, c) for o in own if o is not c)]
@@ -141,6 +143,14 @@ def config_of(parameter: inspect.Parameter, module: ModuleType | None, entry: An
     if not ready and wanted:  # a class without decoration that keeps all these names of arguments which all have defaults
         ready = [c for c in {id(v): v for v in names.values()}.values() if _is_plain(c, names.get("__name__")) and wanted <= {*_kept(c)}]
     return ready[0] if len(ready) == 1 else None
+
+
+def _of_models_beside(names: Mapping[str, Any], wanted: set[str]) -> type[Any] | None:
+    """Of a part of a model that names its settings (`config_class`) and stands in one file with it: those, where they have all that is read."""
+    own = [v for v in names.values() if isinstance(v, type) and issubclass(v, nn.Module) and v.__module__ == names.get("__name__")]
+    kinds = dict.fromkeys(c for v in own if isinstance(c := getattr(v, "config_class", None), type) and _is_settings(c) and not _unset(c))
+    fits = [c for c in kinds if wanted and all(hasattr(c(), name) for name in wanted)]
+    return fits[0] if len(fits) == 1 else None
 
 
 def _is_plain(value: Any, module: Any) -> bool:

@@ -9,7 +9,9 @@ import inspect
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from types import ModuleType
+from types import FunctionType, ModuleType
+
+from torch import nn
 
 from screen.capture.build.configs import Missing
 from screen.capture.build.needs import Needs
@@ -26,7 +28,7 @@ def none_builds(errors: Mapping[str, Exception], module: ModuleType) -> Exceptio
     first = next(iter(errors.values()))
     if len(errors) == 1 and not isinstance(first, Needs):
         return first
-    makers = [n for n, v in vars(module).items() if inspect.isfunction(v) and v.__module__ == module.__name__ and not n.startswith("_")]
+    makers = [n for n, v in vars(module).items() if inspect.isfunction(v) and not n.startswith("_") and _makes(v, module)]
     listed = ", ".join(f"`{n}`" for n in makers[:8])
     if isinstance(first, Needs) and len(errors) == 1:
         if not makers:
@@ -43,6 +45,13 @@ def none_builds(errors: Mapping[str, Exception], module: ModuleType) -> Exceptio
     sized = any(isinstance(e, Needs | Missing) for e in errors.values()) and not any(isinstance(e, ImportError) for e in errors.values())
     several = Needs if sized else UsageError  # those that lack sizes, whatever keeps others of the file from being built
     return several(required, "; ".join(why_not(n, e) for n, e in errors.items()), advice)
+
+
+def _makes(function: FunctionType, module: ModuleType) -> bool:
+    """Whether a function of a file names a class of modules, or needs no argument: one of tensors makes no model."""
+    named = [vars(module).get(name) for name in function.__code__.co_names]
+    free = all(p.default is not p.empty for p in inspect.signature(function).parameters.values())
+    return function.__module__ == module.__name__ and (free or any(isinstance(v, type) and issubclass(v, nn.Module) for v in named))
 
 
 def why_not(name: str, error: Exception) -> str:
