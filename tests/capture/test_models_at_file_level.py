@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,6 +58,26 @@ def test_one_that_has_values_is_told_by_them(write: Any) -> None:
 def test_what_the_file_does_to_it_later_counts(write: Any) -> None:
     (b,) = built(write(PLAIN.format(line=LATER)) + "::model")
     assert laws(b)["maps.1.weight"][-2:] == [("normal_", (0.0, 0.07)), ("mul_", (0.5,))]
+
+
+HIDDEN = """
+import sys
+sys.path.insert(0, FOLDER)
+from screen.capture.build.build import build
+from screen.graph.target import parse
+(b,) = build(parse(FOLDER + "/model.py::model"), set={}, inputs=(), depth=None)
+print([name for name, history in b.initialisers if name.endswith("dense.weight")])
+"""
+
+
+def test_one_whose_start_was_not_seen_has_no_record(write: Any, tmp_path: Path) -> None:
+    """A module of the project imports transformers, and the model starts while the file runs."""
+    pytest.importorskip("transformers", reason="the model is of transformers")
+    write(BERT.replace("model = ", "def made():\n    return "), "bert_of_project.py", head="")
+    write("import bert_of_project\nmodel = bert_of_project.made()\n", head="")
+    program = HIDDEN.replace("FOLDER", repr(str(tmp_path)))
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert said.strip() == "[]"
 
 
 def test_one_of_transformers_starts_as_transformers_starts_it(write: Any) -> None:

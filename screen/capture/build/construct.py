@@ -201,13 +201,15 @@ RECORD = "__screen_record__"
 def kept_record(path: str | None, values: Values) -> Iterator[Callable[[ModuleType], ModuleType]]:
     """The workshop for the run of a file, `path`, with what keeps the record of it for the models that the file makes itself."""
     recorder = Recorder()
-
-    def keep(module: ModuleType) -> ModuleType:
-        vars(module)[RECORD] = recorder
-        return module
-
     with workshop(recorder, values=values):
         import_for(path)
+        known = is_imported()
+
+        def keep(module: ModuleType) -> ModuleType:
+            if is_imported() == known:  # else models of transformers in it may have started unseen
+                vars(module)[RECORD] = recorder
+            return module
+
         with started(recorder):
             yield keep
 
