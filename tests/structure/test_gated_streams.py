@@ -106,3 +106,24 @@ def test_a_gate_may_read_the_branch_that_it_lets_in(difference: bool) -> None:
     assert stream.depth == 3 and stream.width == WIDTH
     assert [(one.role, one.placement) for kind in stream.kinds for one in kind.sublayers] == [("ffn", "pre")] * len(stream.kinds)
     assert told(report, "identity_gain", "start") is None and not report.spot_check.refuted
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_the_share_of_a_branch_along_the_state_is_no_gate(scaled: bool) -> None:
+    """x + f − x̂·(f·x̂): what is taken off is multiplied by a number that reads the branch, and is normed; the branch is read in front of that."""
+
+    class Aside(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.up, self.down = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(2 * WIDTH, WIDTH)
+            self.gain = nn.Parameter(torch.full((WIDTH,), 0.5)) if scaled else None
+
+        def forward(self, x: Tensor) -> Tensor:
+            branch = self.down(self.up(self.norm(x)).relu())
+            branch = branch if self.gain is None else branch * self.gain
+            unit = nn.functional.normalize(x, dim=-1)
+            return x + (branch - (branch * unit).sum(-1, keepdim=True) * unit)
+
+    report = screen.check(nn.Sequential(nn.Linear(WIDTH, WIDTH), *(Aside() for _ in range(3))), example_inputs=torch.randn(2, 16, WIDTH))
+    (stream,) = report.streams
+    assert stream.depth == 3 and [(s.role, s.placement) for kind in stream.kinds for s in kind.sublayers] == [("ffn", "pre")] * len(stream.kinds)
