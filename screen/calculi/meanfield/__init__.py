@@ -17,7 +17,7 @@ from screen.calculi.meanfield.head import start_of_words
 from screen.calculi.meanfield.moments import Gradient, Moments
 from screen.calculi.meanfield.program import Program
 from screen.calculi.meanfield.propagate import Forward, Stack, backward, forward, value_gains
-from screen.calculi.meanfield.readout import begins_otherwise, read_out
+from screen.calculi.meanfield.readout import above, begins_otherwise, read_out
 from screen.calculi.meanfield.result import NOT_COMPUTED, Law, Recursion, ratio_of, read, silent
 from screen.calculi.meanfield.second_stream import Two, carried_by_two, first_update_of_two, second_of
 from screen.calculi.meanfield.smaller import smaller
@@ -110,7 +110,7 @@ def _as_read(graph: Graph, stream: Stream, norms: Mapping[int, Norm], stack: Sta
     """The gradient ratio where the output reads the mean of all tokens, or one that begins otherwise than the others; None elsewhere."""
     if stack.tied or not graph.outputs:
         return None
-    how, tokens = read_out(graph, stream, norms, _above(graph, graph.outputs[0]))
+    how, tokens = read_out(graph, stream, norms, above(graph, graph.outputs[0]))
     if how == "mean" and not is_causal(stack):
         try:
             stack = _builder(stream, graph, tokens, streams, norms).stack(len(stack.blocks))
@@ -128,7 +128,7 @@ def _read_beside(graph: Graph, stream: Stream, last: int) -> Unknown | None:
     if not graph.outputs:
         return None
     first = stream.states[0]
-    inside, alive = _above(graph, last), _above(graph, graph.outputs[0])
+    inside, alive = above(graph, last), above(graph, graph.outputs[0])
     while _adds_again(graph, users := [u for u in graph.users[last] if u in alive], inside):
         last = users[0]  # what the last block adds is added to its sum again
         inside.add(last)
@@ -146,15 +146,6 @@ def _read_beside(graph: Graph, stream: Stream, last: int) -> Unknown | None:
 def _adds_again(graph: Graph, users: list[int], inside: set[int]) -> bool:
     """Whether the one reader of a state adds something to it that its blocks made."""
     return len(users) == 1 and graph.nodes[users[0]].op == "add" and inside.issuperset(graph.nodes[users[0]].inputs)
-
-
-def _above(graph: Graph, node: int) -> set[int]:
-    """A node and all that leads to it."""
-    found = {node}
-    for here in reversed(graph.nodes[: node + 1]):
-        if here.index in found:
-            found.update(here.inputs)
-    return found
 
 
 def _with_second(builder: Builder, stack: Stack, run: Forward) -> Two | None:
@@ -208,7 +199,7 @@ def _between(builder: Builder) -> Moments | None:
     if isinstance(begun, Unknown):
         return None
     begins = [s for s in begun.steps if isinstance(s, Begin) and s.node >= 0]
-    fixed = {s.target for s in begins if not any(graph.nodes[n].op == "input" for n in _above(graph, s.node))}
+    fixed = {s.target for s in begins if not any(graph.nodes[n].op == "input" for n in above(graph, s.node))}
     one = Moments(1.0, 1.0)
     return between_sequences(begun, begun.forward(one), one, builder.tokens, fixed)[begun.output]
 
@@ -218,7 +209,7 @@ def _places(builder: Builder) -> int:
     it; `TOKENS` without one."""
     graph, width, found = builder.graph, builder.stream.width, [TOKENS]
     try:
-        way = _above(graph, builder.cuts.entry(0))
+        way = above(graph, builder.cuts.entry(0))
     except Stop:
         return TOKENS
     for node in {i for n in way if graph.nodes[n].op == "add" for i in graph.nodes[n].inputs}:

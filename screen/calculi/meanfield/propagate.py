@@ -22,7 +22,7 @@ from screen.calculi.meanfield.moments import Gradient, Moments
 from screen.calculi.meanfield.program import Program, all_gradients, weight_gradient
 from screen.calculi.meanfield.transfer import Attend, Join, Linear, Mix, Normalise, Product, Slots, Step, Sum
 
-EACH = Gradient(1.0, 0.0)
+PER_TOKEN = Gradient(1.0, 0.0)
 """A loss per token."""
 LARGEST = 1e300
 """A power above this is not carried on: the next product would be infinite."""
@@ -140,7 +140,7 @@ class Backward:
     """E‖∂L/∂W‖² per entry of the weight nearest to the output of the last branch of each block; 0 when it has none."""
 
 
-def backward(stack: Stack, run: Forward, depth: int, first: int = 0, from_end: Gradient = EACH) -> Backward:
+def backward(stack: Stack, run: Forward, depth: int, first: int = 0, from_end: Gradient = PER_TOKEN) -> Backward:
     """The gradient `from_end` at the output of the first `depth` blocks (and the final norm), back to block `first`."""
     gradient = from_end
     if stack.final is not None:

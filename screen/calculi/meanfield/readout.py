@@ -64,6 +64,15 @@ def _lost(before: Node, after: Node, width: int) -> str:
     return after.op if fewer and width in (after.shape or ()) and after.inputs[:1] == (before.index,) else ""
 
 
+def above(graph: Graph, node: int) -> set[int]:
+    """A node and all that leads to it."""
+    found = {node}
+    for here in reversed(graph.nodes[: node + 1]):
+        if here.index in found:
+            found.update(here.inputs)
+    return found
+
+
 def begins_otherwise(graph: Graph, stream: Stream) -> int | None:
     """Where rows that follow from no input are put beside rows that do, on the way to the first sum of a stream; None where that is not seen."""
     if not stream.traced:
@@ -73,15 +82,11 @@ def begins_otherwise(graph: Graph, stream: Stream) -> int | None:
     for node in nodes:
         if node.op == "input" or not follows.isdisjoint(node.inputs):
             follows.add(node.index)
-    wanted = {nodes[-1].index}
-    for node in reversed(nodes):
-        if node.index not in wanted:
-            continue
-        wanted.update(node.inputs)
+    for node in (graph.nodes[i] for i in sorted(above(graph, nodes[-1].index), reverse=True)):
         joined = node.op == "cat" and node.shape is not None and stream.width in (node.shape[-1], node.shape[min(1, len(node.shape) - 1)])
         if joined and {i in follows for i in node.inputs} == {True, False}:
             return node.index
     return None
 
 
-__all__ = ["EACH", "Readout", "begins_otherwise", "read_out"]
+__all__ = ["EACH", "Readout", "above", "begins_otherwise", "read_out"]

@@ -23,7 +23,7 @@ from torch import nn
 
 from screen.capture.build.absent import absent
 from screen.capture.build.published import config_named
-from screen.capture.build.unread import left_out
+from screen.capture.build.unread import left_out, unpretrained
 from screen.capture.inputs.missing import frames, parts_of, statement
 from screen.capture.makeshift import Makeshift
 from screen.capture.trace.source_lines import HERE, TORCH
@@ -63,7 +63,7 @@ def do_without(error: BaseException) -> bool:
         holder, name, function = found
         if not _is_of_library(function):
             continue
-        if (plain := _unread(function)) is not None:
+        if (plain := unpretrained(function, _made)) is not None:
             _put(holder, name, plain)
             return True
         if any(hasattr(holder, method) for method in _OF_MODELS):
@@ -144,26 +144,6 @@ def _sizes_of(holder: Any, function: Any, asked: str) -> bool:
     _put(holder, "from_pretrained", given)
     _made.tell(f"`{holder.__name__}.from_pretrained({asked!r})` asks the network, which is never used: its sizes are those that are published")
     return True
-
-
-def _unread(function: Any) -> Any | None:
-    """A function of a library that builds a model and reads its weights where `pretrained` says so, with that argument as it is by default; None
-    where it has none or reads them by default."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return None
-    word = signature.parameters.get("pretrained")
-    if word is None or word.default not in (False, None, ""):
-        return None
-
-    def without(*args: Any, **kwargs: Any) -> Any:
-        given = signature.bind(*args, **kwargs)
-        if given.arguments.pop("pretrained", None):
-            _made.tell(f"weights that `{function.__name__}` reads are not downloaded: those are judged that its constructor gives")
-        return function(*given.args, **given.kwargs)
-
-    return without
 
 
 def _put(holder: Any, name: str, value: Any) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -97,4 +98,24 @@ def left_out(error: BaseException, made: Makeshift) -> bool:
     return True
 
 
-__all__ = ["asks_for_weights", "compiled", "left_out", "switches"]
+def unpretrained(function: Any, made: Makeshift) -> Callable[..., Any] | None:
+    """A function of a library that builds a model and reads its weights where `pretrained` says so, with that argument as it is by default; None
+    where it has none or reads them by default."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+    word = signature.parameters.get("pretrained")
+    if word is None or word.default not in (False, None, ""):
+        return None
+
+    def without(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs)
+        if given.arguments.pop("pretrained", None):
+            made.tell(f"weights that `{function.__name__}` reads are not downloaded: those are judged that its constructor gives")
+        return function(*given.args, **given.kwargs)
+
+    return without
+
+
+__all__ = ["asks_for_weights", "compiled", "left_out", "switches", "unpretrained"]
