@@ -75,10 +75,11 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
     alive, end = used(graph), max((stream.states[-1] for stream in facts.streams), default=len(graph.nodes))
     lost: dict[str, int] = {}
     norms = {norm.node for norm in facts.norms}
+    busy = _busy(facts, alive)
     for node in graph.nodes[:end]:
         maps = CLASSES.get(node.op) in WEIGHTED or not norms.isdisjoint((node.index, *node.inputs))
         if node.index not in alive and maps and any(graph.nodes[i].op == "parameter" for i in node.inputs):
-            lost.setdefault(_whole(facts, node.index, alive), node.index)
+            lost.setdefault(_whole(facts, node.index, busy), node.index)
     found = []
     if lost and any(guess.decides for guess in graph.guesses):
         named = ", ".join(f"`{path}`" for path in [*lost][:3])
@@ -113,9 +114,19 @@ def _thrown(facts: Facts, node: Node) -> Outcome:
     return Outcome("violated", message, Site(place=place), remedy=f"assign what `{node.op}` gives (`x = …`), or remove it")
 
 
-def _whole(facts: Facts, node: int, alive: frozenset[int]) -> str:
+def _busy(facts: Facts, alive: frozenset[int]) -> set[int]:
+    """The calls in which something is used, with those around them."""
+    graph, busy = facts.graph, set[int]()
+    for call in {graph.nodes[n].call for n in alive if graph.nodes[n].inputs}:
+        around: int | None = call
+        while around is not None and around not in busy:
+            busy.add(around)
+            around = graph.calls[around].parent
+    return busy
+
+
+def _whole(facts: Facts, node: int, busy: set[int]) -> str:
     """The path of the outermost call around a node in which nothing is used."""
     graph = facts.graph
-    busy = {call for n in alive if graph.nodes[n].inputs for call in graph.call_path(graph.nodes[n].call)}
     idle = next((c for c in graph.call_path(graph.nodes[node].call) if c not in busy), graph.nodes[node].call)
     return graph.modules[graph.calls[idle].module].path

@@ -245,11 +245,11 @@ def _elsewhere(settings: Settings) -> Trusted | None:
     return settings.trusted if settings.origins["baseline"] != "option" else None
 
 
-def _judge(asked: list[Wanted], settings: Settings) -> Iterator[list[Judged]]:
-    """The reports on each target, in their order, as they come."""
+def _judge(asked: list[Wanted], settings: Settings, *, changes: bool = True) -> Iterator[list[Judged]]:
+    """The reports on each target, in their order, as they come. `changes`: whether what findings propose is tried."""
     progress = Progress(settings.quiet, len(asked), settings.probe_seconds)
     run = _one_by_one if settings.jobs == 1 or len(asked) == 1 else _side_by_side
-    with contextlib.closing(run(asked, settings, progress)) as reports, progress:
+    with contextlib.closing(run(asked, settings, progress, changes)) as reports, progress:
         for one, found in zip(asked, reports, strict=False):
             if len(asked) == len(found) == 1 and found[0].error is not None and found[0].error.stage == "usage":
                 raise found[0].error
@@ -259,7 +259,7 @@ def _judge(asked: list[Wanted], settings: Settings) -> Iterator[list[Judged]]:
                 break
 
 
-def _one_by_one(asked: list[Wanted], settings: Settings, progress: Progress) -> Generator[list[Judged], None, None]:
+def _one_by_one(asked: list[Wanted], settings: Settings, progress: Progress, changes: bool) -> Generator[list[Judged], None, None]:
     """Start the child first: it imports torch while this process imports what it needs itself."""
     with Host(preload=preload([one.spec for one in asked])) as host:
         from screen.pipeline.stages import job_of
@@ -268,14 +268,14 @@ def _one_by_one(asked: list[Wanted], settings: Settings, progress: Progress) -> 
         gc.freeze()
         gc.set_threshold(*RARELY)
         for one, job in [(one, job_of(one.spec.text, one.settings)) for one in asked]:
-            yield safely(job, host.capture, progress.of(one.spec.text))
+            yield safely(replace(job, changes=changes), host.capture, progress.of(one.spec.text))
 
 
-def _side_by_side(asked: list[Wanted], settings: Settings, progress: Progress) -> Generator[list[Judged], None, None]:
+def _side_by_side(asked: list[Wanted], settings: Settings, progress: Progress, changes: bool) -> Generator[list[Judged], None, None]:
     from screen.pipeline.stages import job_of
     from screen.pipeline.workers import in_order
 
-    jobs = [job_of(one.spec.text, one.settings) for one in asked]
+    jobs = [replace(job_of(one.spec.text, one.settings), changes=changes) for one in asked]
     yield from in_order(jobs, settings.jobs, preload([one.spec for one in asked]), progress.of)
 
 
@@ -501,7 +501,7 @@ def _write(path: str, text: str) -> None:
 
 
 def graph(target: str, options: Mapping[str, Any]) -> int:
-    """`screen graph`: the streams, whatever the verdict, and so without what only claims are compared with. 0, or 2 when there is no whole graph."""
+    """`screen graph`: the streams, whatever the verdict: no claim is compared, no change is tried. 0, or 2 when there is no whole graph."""
     options = dict(options)
     wanted = options.pop("format") or "text"
     name = next((known for known in GRAPH_FORMATS if known == wanted), None)
@@ -511,7 +511,7 @@ def graph(target: str, options: Mapping[str, Any]) -> int:
     settings = replace(_settings(options), spot_check=False, require_opinion=False)
     asked = named(target, settings)
     _check_places(asked, settings)
-    judged = _all(_judge(asked, settings))
+    judged = _all(_judge(asked, settings, changes=False))
     _complain(judged)
     from screen.report.graph import render
 
@@ -539,7 +539,7 @@ def compare(targets: tuple[str, ...], options: Mapping[str, Any]) -> int:
     read = {place: report for place, text in enumerate(targets) if (report := _saved(text)) is not None}
     asked = [found for place, text in enumerate(targets) if place not in read for found in named(text, settings)]
     _check_places(asked, settings)
-    judged = _all(_judge(asked, settings)) if asked else []
+    judged = _all(_judge(asked, settings, changes=False)) if asked else []
     _complain(judged)
     made = iter(j.report for j in judged)
     reports = [read[place] if place in read else next(made) for place in range(len(targets))] if len(judged) + len(read) == len(targets) else []

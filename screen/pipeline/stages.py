@@ -78,6 +78,8 @@ class Job:
     """Whether it is an object of the caller's own process."""
     confirmed: bool = False
     """Whether one of which no second opinion was had is not judged."""
+    changes: bool = True
+    """Whether the changes that findings propose are tried."""
 
     @property
     def stated(self) -> Recipe | None:
@@ -134,7 +136,7 @@ def judge(job: Job, capture: Capturer, progress: Progress = silent) -> list[Judg
             assumed = model.info.block and job.request.depth is None
             verdict = fold(facts, run, model.info, job.stated, depth_assumed=assumed)
             kept, left_out = _divided(job, run)
-            changes = tried(facts, kept, verdict, model.info, job.stated, depth_assumed=assumed)
+            changes = tried(facts, kept, verdict, model.info, job.stated, depth_assumed=assumed) if job.changes else ()
             report = assemble(facts, replace(kept, not_run=run.not_run), verdict, model.info, asked, left_out, changes)
             chosen = of_chosen(fold(facts, kept, model.info, job.stated)) if left_out else None
             judged.append(Judged(report, captured.error, True, name=model.name, chosen=chosen))

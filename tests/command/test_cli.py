@@ -197,7 +197,7 @@ def judged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Non
         (tmp_path / name).write_text("")
 
     def set_(*found: Judged) -> None:
-        monkeypatch.setattr(commands, "_judge", lambda asked, settings: [[one] for one in found])
+        monkeypatch.setattr(commands, "_judge", lambda asked, settings, **_: [[one] for one in found])
 
     return set_
 
@@ -466,6 +466,23 @@ def test_graph_prints_the_streams(here: Here, project: Path) -> None:
     for name in ("text", "mermaid", "dot", "json"):
         code, out, err = here("graph", "model.py", "--format", name, cwd=project)
         assert code == 0 and out and err == "", name
+
+
+def test_what_shows_no_change_tries_none(here: Here, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    def counted(*_: Any, **__: Any) -> tuple[()]:
+        tried.append("once")
+        return ()
+
+    monkeypatch.setattr("screen.pipeline.stages.tried", counted)
+    branch = "x + self.down(nn.functional.gelu(self.up(self.norm(x))))"
+    (project / "post.py").write_text(MODEL.replace(branch, "self.norm(x + self.down(self.up(x)))"))
+    assert here("graph", "post.py", cwd=project)[0] == 0
+    assert here("compare", "model.py", "post.py", cwd=project)[0] in (0, 1)
+    assert not tried
+    assert here("check", "post.py", cwd=project)[0] in (0, 1)
+    assert len(tried) == 1
 
 
 def test_doctor_tells_versions_device_isolation_and_plugins(project: Path) -> None:
