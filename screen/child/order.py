@@ -24,6 +24,8 @@ from screen.graph.target import parse
 from screen.probe.second.outside import packed
 from screen.probe.second.plain import inputs_of
 
+LARGEST = 20_000_000
+"""Weights of all models together that are made for one part of each."""
 LIGHT = 2_000_000
 """Weights up to which the run in training keeps what gradients need."""
 
@@ -54,6 +56,8 @@ def order_of(request: Request, built: Built, weights: Sequence[str], seed: int) 
             raise Unsaid("it is called by position")
         kwargs = [(key, _said(value, module)) for key, value in given.items()]
     loop = built.model if isinstance(built.model, Loop) else None
+    if built.around * (len(loop.members) if loop is not None else 1) > LARGEST:
+        raise Unsaid(f"`{name}`, which makes it, has {built.around:,} weights")
     one = loop.members[0] if loop is not None else built.model
     inputs, named = inputs_of(built, seed)
     return {

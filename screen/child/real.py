@@ -26,12 +26,17 @@ from screen.errors import LoadError
 from screen.graph import Initialiser
 from screen.graph.target import TargetSpec, parse
 
+LARGEST = 200_000_000
+"""Weights of a model that is made for one part of it."""
+
 
 def real(request: Request, built: Built, seed: int, more: Mapping[str, Any] | None = None, module: ModuleType | None = None) -> nn.Module:
     """A fresh model for each seed, with more settings (as of `--set`) or without, or a copy of the live one. `module`: its file, where that ran
     already. Raises `LoadError`; exceptions of the user's code pass through."""
     if built.original is not None:
         model = deep(built.original)
+    elif built.around > LARGEST:
+        raise LoadError("a part must come with a model that is small enough to be made with weights", f"that of `{built.name}` has {built.around:,}")
     else:
         with seeded(seed):
             model = _made(parse(request.target), request, built, more or {}, module)
@@ -45,14 +50,14 @@ def real(request: Request, built: Built, seed: int, more: Mapping[str, Any] | No
 
 def real_loop(request: Request, built: Built, seed: int) -> nn.Module:
     """The model with weights, and of a block target as many copies as its loop runs, each started anew; those of a live block are drawn as its
-    weights look. Raises as `real` does."""
+    weights look, and those of one that a larger model holds as it makes them. Raises as `real` does."""
     loop = built.model
     if not isinstance(loop, Loop):
         return real(request, built, seed)
     blocks = [real(request, built, seed)]
     for number in range(1, len(loop.members)):
-        blocks.append(real(request, built, seed + number))
-        if built.original is not None:
+        blocks.append(deep(blocks[0]) if built.around else real(request, built, seed + number))
+        if built.original is not None or built.around:
             _redraw(blocks[-1], dict(built.initialisers), number, seed)
     return Loop.of(blocks, loop)
 

@@ -166,3 +166,40 @@ def test_a_part_of_transformers_whose_states_come_from_a_tower() -> None:
     [b] = build(parse("hf:clipseg:CLIPSegDecoder"), set={}, inputs=(), depth=None)
     assert "the inputs are those that arrive at it in `CLIPSegForImageSegmentation`" in b.info.notes
     assert trace(b.model, b.args, b.kwargs).failure is None
+
+
+RAGGED = """
+import torch
+from torch import nn
+
+
+class Segments(nn.Module):
+    def __init__(self, dim=32):
+        super().__init__()
+        self.norm, self.out = nn.LayerNorm(dim), nn.Linear(dim, dim)
+
+    def forward(self, x, bounds):
+        parts = self.norm(x).split((bounds[1:] - bounds[:-1]).tolist())
+        return x + self.out(torch.cat([p.softmax(0) for p in parts]))
+
+
+class Packed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.layers = nn.Embedding(64, 32), nn.ModuleList(Segments() for _ in range(5))
+
+    def forward(self, ids):
+        lengths = torch.full((ids.shape[0],), ids.shape[1])
+        bounds = nn.functional.pad(lengths.cumsum(0), (1, 0))
+        x = self.table(ids).flatten(0, 1)
+        for layer in self.layers:
+            x = layer(x, bounds)
+        return x
+"""
+
+
+def test_integers_that_arrive_have_the_values_that_the_holder_gives_them(tmp_path: Path) -> None:
+    b = built(tmp_path, RAGGED, "Segments")
+    x, bounds = b.args
+    assert bounds.device.type == "cpu" and bounds.tolist()[0] == 0 and bounds.tolist()[-1] == x.shape[0]
+    assert trace(b.model, b.args, b.kwargs).failure is None

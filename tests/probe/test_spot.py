@@ -119,3 +119,43 @@ def test_the_shift_of_a_softmax_is_no_part_of_its_logits() -> None:
         report = screen.check(nn.Sequential(*(Shifted(shift) for _ in range(3)), nn.LayerNorm(WIDTH)), example_inputs=torch.zeros(2, TOKENS, WIDTH))
         sizes.append(next(c.value for c in report.claims if c.claim == "logit_rms" and c.value is not None))
     assert sizes[1] == pytest.approx(sizes[0], rel=1e-6)
+
+
+class Turned(nn.Module):
+    """Attention whose queries and keys are turned by tables: of angles, or as they are given."""
+
+    def __init__(self, given: bool) -> None:
+        super().__init__()
+        self.norm, self.q, self.k, self.v, self.out = nn.LayerNorm(WIDTH), *(nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(4))
+        self.given = given
+
+    def forward(self, x: Tensor, table: Tensor) -> Tensor:
+        def turned(y: Tensor) -> Tensor:
+            one, two = y.chunk(2, dim=-1)
+            cosine, sine = (table, table.roll(1, 0)) if self.given else (table.cos(), table.sin())
+            return torch.cat((one * cosine - two * sine, two * cosine + one * sine), -1)
+
+        h = self.norm(x)
+        u = turned(self.q(h)) @ turned(self.k(h)).transpose(-2, -1) / WIDTH**0.5
+        return x + self.out(u.softmax(-1) @ self.v(h))
+
+
+class Both(nn.Module):
+    def __init__(self, given: bool) -> None:
+        super().__init__()
+        self.blocks, self.norm = nn.ModuleList(Turned(given) for _ in range(3)), nn.LayerNorm(WIDTH)
+
+    def forward(self, x: Tensor, table: Tensor) -> Tensor:
+        for block in self.blocks:
+            x = block(x, table)
+        return self.norm(x)
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_logits_that_given_tables_turn_have_no_measured_start(given: bool) -> None:
+    torch.manual_seed(0)
+    report = screen.check(Both(given), example_inputs=(torch.zeros(2, TOKENS, WIDTH), torch.zeros(TOKENS, WIDTH // 2)))
+    [found] = [c for c in report.claims if c.claim == "logit_rms"]
+    assert (found.status == "unknown") is given
+    [judged] = [f for f in report.findings if f.code == "I202"] or [None]
+    assert judged is None or judged.outcome == ("cannot_tell" if given else "holds")

@@ -160,7 +160,7 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
         whole = {name: vars(module)[name] for name in python_file.wholes(module)} if choose and spec.name is None else {}
         given = {name: of_one(name, {**entries, **whole}, settings) for name in [*entries, *whole]}
         entries.update(whole)
-        return *made_of(entries, given, module, reading, told, choose=choose), given
+        return *made_of(entries, given, module, reading, told, choose=choose, named=spec.name is not None), given
 
     try:
         made, refused, given = making()
@@ -236,10 +236,10 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
     built, remade = [], list[str]()
     for name, (whole, record, changed) in made:
         label = f"{spec.text}::{name}" if several and len(made) > 1 else spec.text
-        parts = inner(name, whole)
+        parts = [(whole.get_submodule(held), held)] if (held := told[name].part) else inner(name, whole)
         for model, part in parts:
             own = tuple((key.removeprefix(f"{part}."), law) for key, law in record if key.startswith(f"{part}.")) if part else record
-            notes = (f"`{name}` has no `forward`: its `{part}` is looked at",) if part else ()
+            notes = (f"`{name}` has no `forward`: its `{part}` is looked at",) if part and not held else ()
             stated = explicit.of_file(module, model, (name, type(model).__name__))
             shown = label if len(parts) == 1 else f"{label}{'.' if '::' in label else '::'}{part}"
             ready = _ready(shown, model, spec.kind, stated, inputs, depth, own, changed, known, author=None if part else entries[name])
@@ -269,8 +269,9 @@ def _python(spec: TargetSpec, settings: dict[str, Any], inputs: tuple[str, ...],
                 ready = _by_file(spec, name, entries[name], given[name], module, reading, ready)
             given_back = (*stand_in.notes(), *older.notes(), *launcher.notes(), *offline.notes())
             info = replace(ready.info, notes=(*given_back, *reading.lines, *told[name].notes, *refused, *notes, *ready.info.notes))
-            whole_numbers = of_entry(entries[name], given[name], module)
-            built.append(replace(ready, info=info, integers=whole_numbers, entry=name, part=part, supplied=told[name].settings))
+            whole_numbers = {} if held else of_entry(entries[name], given[name], module)
+            around = info_of(whole, spec.kind).parameters if held else 0
+            built.append(replace(ready, info=info, integers=whole_numbers, entry=name, part=part, around=around, supplied=told[name].settings))
     return _without_derived(built, entries, remade)
 
 

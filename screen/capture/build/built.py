@@ -57,6 +57,8 @@ class Built:
     """What makes it, by its name in its file."""
     part: str = ""
     """The module inside of that, where it has several and no forward of its own."""
+    around: int = 0
+    """Weights of the model that makes it, where it is a part that does not build alone."""
     supplied: Mapping[str, Any] = field(default_factory=dict)
     """Settings that its author gives elsewhere, without which it does not build (`screen.capture.build.construct.Told`)."""
     drawn: tuple[Mapping[str, torch.Tensor], ...] = ()

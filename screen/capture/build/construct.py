@@ -249,6 +249,8 @@ class Told:
     """By dotted names, as of `--set`: what its constructor refused, as the author gives it."""
     chosen: dict[str, Any] = field(default_factory=dict)
     """Sizes with which it builds, to be proposed (`usual`)."""
+    part: str = ""
+    """The module inside of it that was named, where that does not build alone."""
 
 
 def construct(

@@ -12,6 +12,7 @@ from torch import nn
 from screen.capture.build import python_file, usual
 from screen.capture.build.configs import Missing
 from screen.capture.build.construct import Told, construct
+from screen.capture.build.holder import within
 from screen.capture.build.needs import Needs
 from screen.capture.build.piecewise import Reading
 from screen.capture.build.unbuilt import explained, none_builds, of_version, version_asked, why_not
@@ -29,11 +30,12 @@ def of_one(name: str, entries: Mapping[str, Any], settings: Mapping[str, Any]) -
 
 
 def made_of(
-    entries: dict[str, Any], given: dict[str, dict[str, Any]], module: ModuleType, reading: Reading, told: dict[str, Told], *, choose: bool = False
+    entries: dict[str, Any], given: dict[str, dict[str, Any]], module: ModuleType, reading: Reading, told: dict[str, Told], *, choose: bool = False,
+    named: bool = False,
 ) -> tuple[list[Made], list[str]]:
     """The models that build, and why the others do not; a function of the file that makes one of a class stands for it where the class alone lacks
-    arguments. `told` is filled with what else each was given; `choose`: usual sizes too, where nobody states them. Raises the first error where none
-    builds."""
+    arguments. `told` is filled with what else each was given; `choose`: usual sizes too, where nobody states them; `named`: a class that does not
+    build alone is looked at in a model of its file that holds it (`Told.part`). Raises the first error where none builds."""
     made: list[Made] = []
     errors: dict[str, Exception] = {}
     makers: dict[str, Exception] = {}
@@ -61,6 +63,12 @@ def made_of(
             entries[maker], given[maker] = function, given[name]
             del errors[name]
             break
+        part = entries[name] if name in errors and named and not given[name] else None
+        if isinstance(part, type) and issubclass(part, nn.Module) and (found := within(part)) is not None:
+            holder = found.holder.__name__
+            entries[holder], given[holder], told[holder] = found.holder, {}, Told([found.words], part=found.path)
+            made.append((holder, found.made))
+            del errors[name]
     if errors and not any(True for _, (model, *_) in made for _ in model.parameters()):
         made.clear()  # a loss, a schedule, a wrapper: the models of the file are those that do not build
     if not made:

@@ -1,4 +1,5 @@
-"""Inputs that no guess finds: those of the examples in the docstring of the class, or the arguments that arrive at a part in a model that holds it.
+"""What a part has of a model that holds it: its place there, where it does not build alone, and inputs that no guess finds: those that arrive at it
+there, or those of the examples in the docstring of the class.
 
 A holder is a class whose source names the part's class, through whatever else it names, in the part's own file or in a loaded file of its package
 that has the class: a whole model, which the end of a file defines, before what lies between. It is built from its defaults, with the part's own
@@ -7,10 +8,13 @@ configuration in the place of the one that it has for it, and run; what arrives 
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
+import itertools
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -19,16 +23,31 @@ import torch
 from torch import nn
 
 from screen.capture.build import documented
-from screen.capture.build.construct import construct
+from screen.capture.build.construct import Told, construct
 from screen.capture.build.python_file import defined_classes, references
+from screen.capture.initial.buffers import Record
 from screen.capture.inputs.explicit import Inputs, with_values
 from screen.capture.inputs.trial import outcome
+from screen.capture.trace.recorder import tensors
+from screen.capture.trace.session import as_known
+from screen.capture.trace.tracer import run
 
-MOST = 4
-"""Holders that are tried."""
+MOST, BUILT = 4, 8
+"""Holders that are run, and that are built, until one gives what is asked for."""
 
 Guess = Callable[[nn.Module, Any], Inputs]
 """Inputs of a whole model with its configuration."""
+
+
+@dataclass(frozen=True)
+class Within:
+    """A part in a model that holds it."""
+
+    holder: type[nn.Module]
+    made: tuple[nn.Module, Record, dict[str, list[Any]]]
+    """The whole model, what its weights start as, and what its arguments changed."""
+    path: str
+    words: str
 
 
 def arriving(model: nn.Module, config: Any, guess: Guess) -> tuple[Inputs, str] | None:
@@ -46,6 +65,24 @@ def arriving(model: nn.Module, config: Any, guess: Guess) -> tuple[Inputs, str] 
         for given, where in found:
             if given is not None and outcome(model, *(valued := with_values(given))).error is None:
                 return valued, where
+    return None
+
+
+def within(part: type[nn.Module]) -> Within | None:
+    """A part where a model of its own file holds it that builds from its defaults; None where there is none. Of several instances one of the form
+    that most have: first layers are often others. Nothing that a holder raises gets out."""
+    own = (cls for cls in holders(part) if cls.__module__ == part.__module__)
+    for cls in itertools.islice(own, BUILT):
+        with contextlib.suppress(Exception):
+            made = construct(cls.__name__, cls, {}, sys.modules[cls.__module__], Told())
+            forms: dict[str, list[str]] = {}
+            for path, module in made[0].named_modules():
+                if type(module) is part:
+                    forms.setdefault(str(module), []).append(path)
+            alike = max(forms.values(), key=len)
+            others = sum(map(len, forms.values())) - len(alike)
+            which = f"it is `{alike[0]}` of `{cls.__name__}`" + (f", which has {len(alike)} of this form and {others} of others" if others else "")
+            return Within(cls, made, alike[0], f"`{part.__name__}` does not build alone: {which}")
     return None
 
 
@@ -107,15 +144,18 @@ def _first(whole: nn.Module, places: list[nn.Module], given: Inputs) -> Inputs |
     found: list[Inputs] = []
 
     def arrived(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        found.append((args, kwargs))
+        found.append(as_known((args, kwargs)))
 
     hooks = [place.register_forward_pre_hook(arrived, with_kwargs=True) for place in places]
     try:
         outcome(whole, *given)
+        if found and any(t.device.type == "meta" and not t.dtype.is_floating_point for t in tensors(found[0])):
+            found.clear()  # a run that is watched knows integers
+            run(whole, *given)
     finally:
         for hook in hooks:
             hook.remove()
     return found[0] if found else None
 
 
-__all__ = ["arriving", "holders"]
+__all__ = ["Within", "arriving", "holders", "within"]

@@ -102,6 +102,8 @@ def _inferred(model: nn.Module, look: Lookup, fixed: Inputs, tried: list[str] | 
         for _ in range(MORE):
             asked = len(search.asked)
             found = search.run(model, look, wanted)
+            if found is not None and open_ and len(wanted) > 1 and (arrived := held()) is not None:
+                return arrived  # what stands beside the first argument means something: tables, places
             if found is not None:
                 return fuller(model, twin, look, found)
             if search.nameless is not None:

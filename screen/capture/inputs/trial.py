@@ -18,6 +18,7 @@ from screen.capture.kernels.older import leave_out
 from screen.capture.inputs.missing import frames, handed_on, missing, statement
 from screen.capture.trace import flex, packed, ragged
 from screen.capture.trace.eager import eager
+from screen.capture.trace.meta_fallback import NARROWER
 from screen.capture.trace.meta_memo import Remembered
 from screen.capture.trace.nested import mapped
 from screen.capture.trace.source_lines import HERE, TORCH
@@ -60,7 +61,7 @@ def outcome(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, 
     except (Exception, SystemExit) as error:
         if leave_out(error) or launched(error):
             return outcome(model, args, kwargs, tracing=tracing)
-        if not reads_a_value(error):
+        if not reads_a_value(error) and NARROWER not in str(error):
             return Outcome(error, missing=missing(model, error), inner=handed_on(model, error), reached=_reached(error))
         if not tracing:
             return Outcome(None)

@@ -18,6 +18,8 @@ LARGEST = 1 << 26
 """Elements of all operands together up to which an op is run on the CPU."""
 
 _NO_KERNEL = ("no kernel", "Meta' backend", "meta tensors", "fake impl", "not implemented for 'Meta'", "Meta backend", "FakeTensor")
+NARROWER = "Expected inputs of BF16 type"
+"""What the meta kernel of the grouped product says of dtypes that the real ones take."""
 
 
 def fits(func: Any, error: RuntimeError) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from screen import ops
@@ -25,6 +25,7 @@ from screen.capture.trace.fused import apart, is_fused
 from screen.capture.trace.dropouts import undrawn
 from screen.capture.trace.meta_memo import Memo
 from screen.capture.trace.module_calls import Scopes
+from screen.capture.trace.nested import mapped
 from screen.capture.trace.oracle import Oracle
 from screen.capture.trace.recorder import Origin, Recorder, region_of, set_item, sizes_of, tensors
 from screen.capture.trace.source_lines import no_modes, user_line
@@ -273,6 +274,18 @@ class Functions(TorchFunctionMode):
         return self.session.function(func, args, kwargs)
 
 
+def as_known(value: Any) -> Any:
+    """With the values that the run which goes on here knows of integers and truth values, in whatever holds them."""
+    session = next((mode.session for mode in reversed(_get_current_function_mode_stack()) if isinstance(mode, Functions)), None)
+
+    def known(_: str, tensor: Tensor) -> Tensor:
+        found = session.oracle.value(tensor) if session is not None and not tensor.dtype.is_floating_point else None
+        return tensor if found is None else found.clone()
+
+    with no_modes():  # which tell another device
+        return mapped(value, known)
+
+
 class Aten(TorchDispatchMode):
     """Tells a session of the aten calls below them."""
 
@@ -319,4 +332,4 @@ def _wrapped(tensor: Tensor) -> bool:
     )
 
 
-__all__ = ["DRAWN", "Aten", "Functions", "Session"]
+__all__ = ["DRAWN", "Aten", "Functions", "Session", "as_known"]

@@ -23,6 +23,8 @@ FEWEST = 12
 """States of a stream below which no law of growth is read off them."""
 START: tuple[ClaimKind, ...] = ("rms_ratio", "gradient_ratio", "one_minus_cos")
 """Numbers at the start of a stream."""
+FACTORED = frozenset({"mul", "div", "addcmul", "addcdiv", "complex"})
+"""Products and quotients entry by entry."""
 VOCABULARY = 32
 """Entries of an output from which it may be one over a vocabulary (convention)."""
 
@@ -288,7 +290,28 @@ def _branch(facts: Facts, branch: Branch, kind: str, sublayer: str, held: frozen
     asked = [c for c in facts.claims if (c.kind, c.sublayer) == (kind, sublayer) and c.claim in ("output_bounded", "logits_bounded")]
     under = [(i, strip(flow, graph.nodes[i].inputs[0])) for i in softmaxes if graph.nodes[i].op in CALLS]
     shifts = tuple((i, u) for i, logits in under if (u := shifted(flow, logits)) != logits)
-    return SpotBranch(kind, sublayer, branch.output, names, free, softmaxes, shifts, unsure=any(c.status == "unknown" for c in asked))
+    unsure = any(c.status == "unknown" for c in asked)
+    return SpotBranch(kind, sublayer, branch.output, names, free, softmaxes, shifts, unsure, bool(softmaxes) and _is_driven(branch))
+
+
+def _is_driven(branch: Branch) -> bool:
+    """Whether a factor in a branch is made of arguments of forward alone, and of no angles: a table of cosines that the caller makes."""
+    graph = branch.flow.graph
+    products = (graph.nodes[i] for i in branch.region)
+    return any(_is_given(branch, operand) for node in products if node.op.rstrip("_") in FACTORED and len(node.inputs) > 1 for operand in node.inputs)
+
+
+def _is_given(branch: Branch, operand: int) -> bool:
+    graph, waiting, seen, given = branch.flow.graph, [operand], {operand}, False
+    while waiting:
+        node = graph.nodes[waiting.pop()]
+        if node.index in branch.states or node.op == "parameter":
+            return False
+        given |= node.op == "input"
+        more = [i for i in node.inputs if i not in seen] if node.op not in ("cos", "sin") else []
+        seen.update(more)
+        waiting += more
+    return given
 
 
 def parameters_of(branch: Branch) -> dict[int, set[tuple[int, int]]]:

@@ -41,6 +41,8 @@ class SpotBranch:
     """(softmax, the logits that the largest of a row was taken off before it), where that is written out."""
     unsure: bool = False
     """Whether it is not derived if its output, or its logits, are bounded."""
+    driven: bool = False
+    """It multiplies by what forward is given and nobody knows (tables of cosines that are arguments): the start of its logits is not measured."""
     carries: bool = False
     """It has no weights and carries part of the stream: it belongs to the linear part."""
 

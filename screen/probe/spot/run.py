@@ -80,6 +80,7 @@ class Run:
         ends = [self.plan.whole.end] if self.plan.whole is not None else []
         wanted = [*self.targets, *ends, *graph.outputs[:1], *(n for s in self.plan.streams for b in s.branches for n in b.softmaxes)]
         self._shifts = {node: logits for s in self.plan.streams for b in s.branches for node, logits in b.shifts}
+        self._driven = {node for s in self.plan.streams for b in s.branches if b.driven for node in b.softmaxes}
         self.calls, leaves, met = self.tape.steps(wanted, self.cuts)
         self._cut = {i: self.material.normal(i) for i in met}
         self.names = {i: str(self.tape.nodes[i].meta["label"]) for i in leaves if graph.nodes[i].op != "input"}
@@ -356,7 +357,7 @@ class Run:
             u, peaked = self._by_products(node, env, whole), None if whole is None else felt(whole)
         except Exception:
             return NO_LOGITS
-        if self.cuts:  # what they are at the start is not known
+        if self.cuts or node in self._driven:  # what they are at the start is not known
             return plain_number(float(top)) if top is not None else None, None, None
         kept = u[torch.isfinite(u) & (u > MASKED)] if isinstance(u, Tensor) else None
         rms = float(kept.square().mean().sqrt()) if kept is not None and kept.numel() else None
