@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import inspect
 import itertools
 import sys
@@ -20,7 +21,7 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from screen.capture.build import documented
 from screen.capture.build.construct import Told, construct
@@ -63,9 +64,26 @@ def arriving(model: nn.Module, config: Any, guess: Guess) -> tuple[Inputs, str] 
             found.insert(0, (_held(model, cls, config, guess), f"that arrive at it in `{cls.__name__}`"))
         tried += any(given is not None for given, _ in found)
         for given, where in found:
-            if given is not None and outcome(model, *(valued := with_values(given))).error is None:
-                return valued, where
+            for valued in () if given is None else _without_objects(with_values(given)):
+                if outcome(model, *valued).error is None:
+                    return valued, where
     return None
+
+
+def _without_objects(given: Inputs) -> Iterator[Inputs]:
+    """The arguments less objects of classes (a cache that the holder's own run has filled), and with them."""
+    plain = {name: value for name, value in given[1].items() if _is_plain(value)}
+    if len(plain) < len(given[1]):
+        yield given[0], plain
+    yield given
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    if type(value) is dict:
+        return all(map(_is_plain, value.values()))
+    return value is None or isinstance(value, Tensor | bool | int | float | str | torch.dtype | torch.device) or dataclasses.is_dataclass(value)
 
 
 def within(part: type[nn.Module]) -> Within | None:

@@ -95,6 +95,12 @@ def _inferred(model: nn.Module, look: Lookup, fixed: Inputs, tried: list[str] | 
     open_, fixed = not (fixed[0] or fixed[1]), (fixed[0], {**masks, **fixed[1]})
     search = _Search(twin, fixed)
     wanted = required(model, fixed)
+
+    def meant(found: Inputs, of: list[inspect.Parameter]) -> Inputs:
+        """What a holder gives before what was found: what stands beside the first argument means something (tables, places)."""
+        arrived = held() if open_ and len(of) > 1 else None
+        return fuller(model, twin, look, found) if arrived is None else arrived
+
     for without in (False, True) if any(forward_parameters(model)[n].default is not inspect.Parameter.empty for n in masks) else (False,):
         if without:  # one that may be left out, and is for another kind of attention
             fixed = fixed[0], {n: v for n, v in fixed[1].items() if n not in masks or forward_parameters(model)[n].default is inspect.Parameter.empty}
@@ -102,10 +108,8 @@ def _inferred(model: nn.Module, look: Lookup, fixed: Inputs, tried: list[str] | 
         for _ in range(MORE):
             asked = len(search.asked)
             found = search.run(model, look, wanted)
-            if found is not None and open_ and len(wanted) > 1 and (arrived := held()) is not None:
-                return arrived  # what stands beside the first argument means something: tables, places
             if found is not None:
-                return fuller(model, twin, look, found)
+                return meant(found, wanted)
             if search.nameless is not None:
                 return search.nameless
             more = [taken(model, name) for name in list(search.asked)[asked:]]
@@ -113,7 +117,7 @@ def _inferred(model: nn.Module, look: Lookup, fixed: Inputs, tried: list[str] | 
                 break
             for one in more if len(more) > 1 else ():  # either of them may be meant: `assert exists(ids) ^ exists(embeddings)`
                 if (found := search.run(model, look, [*wanted, one])) is not None and search.nameless is None:
-                    return fuller(model, twin, look, found)
+                    return meant(found, [*wanted, one])
             wanted = [*wanted, *(p for p in more if p not in wanted)]
     if open_ and (found := held()) is not None:
         return found
