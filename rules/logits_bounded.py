@@ -18,6 +18,7 @@ from dataclasses import replace
 
 from screen.calculi.bounds.boundedness import INPUTS
 from screen.calculi.bounds.expr import Expr
+from screen.calculi.bounds.interpreter import TABLE
 from screen.facts.advice import NORM_BESIDE, ONE_KEY, added_to_logits, condition_on_logits, logit_growth, qk_norm_code
 from screen.facts.claims.derive import weighing
 from screen.facts.handed_logits import HUGE, add_up
@@ -35,6 +36,8 @@ from screen.structure.softmaxes import softmaxes_of
 
 RULE = Rule("L201", "logits-bounded", "forward", "L", "warning", ("streams.kinds.sublayers", "analyses"), "Dehghani et al. 2023, section 2")
 
+TABLES_HELD = "the tables that forward is given stay as large as they are"
+"""What a bound of logits rests on where queries and keys are turned by arguments."""
 BLOCK = """
 class Block(nn.Module):
     def __init__(self):
@@ -131,7 +134,7 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
             return Outcome("holds", message, site, numbers=numbers)
         how = f"QK-norm ({sublayer.qk_norm})" if sublayer.qk_norm != "none" else "what they are made of"
         message = f"{name}: the logits are bounded by {how}, given {_gains(facts, sublayer)}."
-        assumes = (GAINS_HELD,)
+        assumes = (GAINS_HELD, TABLES_HELD) if _is_turned(facts, sublayer) else (GAINS_HELD,)
         return Outcome("holds", message, site, theorem=NORMED.get(str(sublayer.qk_norm), ""), assumptions=assumes, numbers=numbers)
     if table := _table(facts, sublayer):
         names = " and ".join(f"`{name}`" for name in table)
@@ -314,12 +317,20 @@ def _is_frozen(facts: Facts, sublayer: Sublayer) -> bool:
     return bool(named) and named <= set(facts.graph.frozen)
 
 
+def _is_turned(facts: Facts, sublayer: Sublayer) -> bool:
+    """Whether the bound of its logits is one for the tables that forward is given."""
+    analysis = facts.analysis(sublayer)
+    return not isinstance(analysis, Unknown) and any(isinstance(b, Expr) and TABLE in b.symbols() for b in analysis.bounds.logits)
+
+
 def _gains(facts: Facts, sublayer: Sublayer) -> str:
     """The gains and temperatures that the bound of the logits leaves free, by name, and what it is where their entries are 1."""
     analysis = facts.analysis(sublayer)
     bounds = () if isinstance(analysis, Unknown) else tuple(b for b in analysis.bounds.logits if not isinstance(b, Unknown))
     if isinstance(analysis, Unknown) or not bounds or len(bounds) < len(analysis.bounds.logits):
         return "the gains"
+    if _is_turned(facts, sublayer):
+        return "the gains and the tables that forward is given"
     entries = {q.symbol: q.at_one for q in analysis.bounds.quantities}
     at_one = [b.log({s: entries.get(s, 1.0) for s in b.symbols()}) for b in bounds]
     free = {s for b in bounds for s in b.symbols() if b.log(dict.fromkeys(b.symbols(), 1.0) | {s: math.inf}) == math.inf}

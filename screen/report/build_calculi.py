@@ -115,7 +115,7 @@ KINDS = {
 SPREAD = "half the diameter of the values that a softmax weighs, as root of the sum of squares over heads"
 INPUTS = {
     "B": "largest 2-norm of a token of the stream", "B_memory": "largest 2-norm of a token of the other stream",
-    "B_earlier": "largest 2-norm of a token of an earlier state",
+    "B_earlier": "largest 2-norm of a token of an earlier state", "B_table": "largest 2-norm of a row of a table that forward is given",
 }  # fmt: skip
 
 

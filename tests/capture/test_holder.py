@@ -203,3 +203,45 @@ def test_integers_that_arrive_have_the_values_that_the_holder_gives_them(tmp_pat
     x, bounds = b.args
     assert bounds.device.type == "cpu" and bounds.tolist()[0] == 0 and bounds.tolist()[-1] == x.shape[0]
     assert trace(b.model, b.args, b.kwargs).failure is None
+
+
+CACHED = """
+import torch
+from torch import nn
+
+
+class Cache:
+    def __init__(self):
+        self.kept = []
+
+    def update(self, x):
+        self.kept.append(x)
+        return torch.cat(self.kept, 1)
+
+
+class Attend(nn.Module):
+    def __init__(self, dim=32):
+        super().__init__()
+        self.norm, self.q, self.k, self.o = nn.LayerNorm(dim), nn.Linear(dim, dim), nn.Linear(dim, dim), nn.Linear(dim, dim)
+
+    def forward(self, x, places, cache=None):
+        y = self.norm(x) + places
+        seen = y if cache is None else cache.update(y)
+        return x + self.o((self.q(y) @ self.k(seen).transpose(1, 2)).softmax(-1) @ seen)
+
+
+class Reads(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.places, self.attend = nn.Embedding(64, 32), nn.Embedding(64, 32), Attend()
+
+    def forward(self, ids):
+        return self.attend(self.table(ids), self.places(torch.arange(ids.shape[1])), cache=Cache())
+"""
+
+
+def test_a_cache_that_the_holder_has_filled_is_not_handed_on(tmp_path: Path) -> None:
+    b = built(tmp_path, CACHED, "Attend")
+    assert b.info.notes == ("the inputs are those that arrive at it in `Reads`",) and "cache" not in b.kwargs
+    graph = trace(b.model, b.args, b.kwargs)
+    assert graph.failure is None and not any(n.op == "constant" for n in graph.nodes)

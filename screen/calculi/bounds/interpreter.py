@@ -21,8 +21,11 @@ from screen.errors import swallowed
 from screen.graph import Node, Ref
 from screen.structure.branches.branch import Branch
 from screen.structure.dataflow import SAME_SHAPE, number, one_behind, strip
+from screen.structure.given_tables import given_tables
 from screen.structure.types import Norm
 
+TABLE = "B_table"
+"""The largest 2-norm of a row of a table that forward is given."""
 Multi = tuple[Value, ...]
 Row = Callable[["Walk", Node], "Value | Multi"]
 ROWS: dict[str, Row] = {}
@@ -188,12 +191,19 @@ class Walk:
         read = {i for n in self.branch.region for i in self.flow.counting[n] if self.branch.border(i) == "raw"}
         return frozenset(strip(self.flow, i) for i in read)
 
+    @cached_property
+    def _tables(self) -> frozenset[int]:
+        return given_tables(self.flow)
+
     def _leaf(self, index: int, border: str) -> Value:
         shape = self.graph.nodes[index].shape or ()
         layout = plain(shape)
         along = frozenset(atoms(layout, self.feature_axis(index))) if shape else frozenset()
         own = border == "raw" and (strip(self.flow, index) == self._primary or self._primary not in self._raw)
         symbol = "B" if own else "B_memory" if border == "memory" else "B_earlier"
+        if border == "memory" and index in self._tables:
+            symbol = TABLE
+            self.hold((TABLE,), "what forward is given to turn queries and keys by")
         der = (Fact(ONE, along),) if own else zero(len(sizes(layout)))
         return Value(shape, layout, (Fact(sym(symbol), along),), der)
 

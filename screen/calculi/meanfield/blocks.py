@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from screen.calculi.meanfield.context import Context
 from screen.calculi.meanfield.lower.lower import NORMS, Reader
+from screen.calculi.meanfield.lower.pointwise import FACTOR
 from screen.calculi.meanfield.program import Program
 from screen.calculi.meanfield.propagate import Add, Block, Inlet
 from screen.calculi.meanfield.stop import Stop
@@ -115,7 +116,7 @@ class Blocks:
         reader = Reader(own.graph, own.weights, own.norms, leaves, own.tokens, own.assumptions, used=own.used, foreign=own.foreign, earlier=earlier)
         program = reader.program(sub.output)
         if isinstance(program, Unknown):
-            if not own.others and any(p.name == "memory" for p in sub.ports):
+            if not own.others and any(p.name == "memory" for p in sub.ports) and program.reason != FACTOR:
                 raise Stop(f"`{sub.name}` reads another stream", sub.output)
             why = f"{BEYOND[sub.role]}: " if sub.role in BEYOND else ""
             raise Stop(f"`{sub.name}`: {why}{program.reason}", *program.nodes)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from screen.calculi.bounds import BranchBounds
 from screen.calculi.bounds.boundedness import INPUTS, survives
 from screen.calculi.bounds.expr import Expr
+from screen.calculi.bounds.interpreter import TABLE
 from screen.calculi.bounds.quantities import at_start
 from screen.calculi.bounds.softmax import SoftmaxBound
 from screen.calculi.meanfield import Recursion
@@ -329,12 +330,14 @@ def _all_weights(bounds: BranchBounds, bound: Expr, held: frozenset[str], plain:
 
 
 def _high(facts: Facts, bounds: BranchBounds, bound: Expr | None, width: int, held: frozenset[str] = frozenset()) -> float | None:
-    """The same; None too where it depends on the entries of a tensor that training does not change: one stands for a gain, and not for those."""
+    """The same; None too where it depends on the entries of a tensor that training does not change, or that forward is given: one stands for a gain,
+    and not for those."""
     if bound is None:
         return None
     values = _all_weights(bounds, bound, held)
     fixed = _stored(facts, bounds)
     stored = [q.symbol for q in bounds.quantities if q.parameter in fixed and math.isfinite(values.get(q.symbol, math.inf))]
+    stored += [name for name in bound.symbols() if name == TABLE]
     if stored and bound.log(values | {name: 2.0 * values[name] for name in stored}) != bound.log(values):
         return None
     return _size(bounds, bound, width, held)

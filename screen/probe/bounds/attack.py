@@ -265,7 +265,7 @@ def _sizes(run: BranchRun, point: Env, numbers: dict[str, float]) -> dict[str, f
     def largest(kind: str) -> float:
         return max((float(fibre(t)) for i, t in point.items() if kinds[i] == kind), default=0.0)
 
-    return {**numbers, "B": largest("own"), "B_memory": largest("memory"), "B_earlier": largest("earlier")}
+    return {**numbers, "B": largest("own"), "B_memory": largest("memory"), "B_table": largest("memory"), "B_earlier": largest("earlier")}
 
 
 def verdict(run: BranchRun, bound: BoundPlan, best: Best) -> Experiment:

@@ -183,7 +183,7 @@ class Precision:
                 size = token(value)
                 sizes[kind] = max(sizes[kind], size) if size == size else size
         sigmas = {n.symbol: n.least or 1e-300 for n in sub.norms}
-        return {**found, **sigmas, "B": sizes["own"], "B_memory": sizes["memory"], "B_earlier": sizes["earlier"]}
+        return {**found, **sigmas, "B": sizes["own"], "B_memory": sizes["memory"], "B_table": sizes["memory"], "B_earlier": sizes["earlier"]}
 
 
 def _bounds(sub: SublayerPlan | None) -> list[BoundPlan] | str:

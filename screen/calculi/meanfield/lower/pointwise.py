@@ -21,6 +21,8 @@ OUT = -1e3
 """What is added to a logit at most, where it is left out of a softmax."""
 LEAST = -30.0
 """Of e to this many nothing is left beside the weights of others."""
+FACTOR = "a product with a value that is not in the graph"
+"""Why no more is known: an argument of forward multiplies, say."""
 
 
 class Entries(Sums, Rotations, Sinks):
@@ -84,7 +86,7 @@ class Entries(Sums, Rotations, Sinks):
         if node.op == "mul" and others and not self.weights.is_trained(others[0]):
             turn = turns(self.graph, others[0])
             if turn is None:
-                raise Stop("a product with a value that is not in the graph", node.index)
+                raise Stop(FACTOR, node.index)
             if turn.kind == "table":
                 self.assumptions.add(TABLE)
             return replace(self.writer.settled(self.entries(source)), turn=turn)
