@@ -36,7 +36,8 @@ class BranchBounds:
 
     magnitude: Expr | Unknown
     """sup over tokens of ‖F(x)_token‖₂, weights fixed, over all x with sup_token ‖x_token‖₂ <= B (the symbol stands in it only where the input
-    arrives without a norm; B_memory: the same of another stream, B_earlier of an earlier branch or state)."""
+    arrives without a norm; B_memory: the same of another stream, B_earlier of an earlier branch or state;
+    B_table of a table that forward is given, which is held)."""
     lipschitz: Expr | Unknown
     """Operator norm of ∂F/∂x from block-∞ to block-∞, over the same x: each norm counts its gain over its smallest divisor."""
     lipschitz_local: Expr | Unknown
