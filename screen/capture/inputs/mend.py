@@ -420,7 +420,7 @@ def _met(found: Failed, values: Values, a: Tensor, b: Tensor, free: int = 0) -> 
     for one, other in ((a, b), (b, a)):
         for back in range(1, min(one.dim(), other.dim()) + 1):
             have, wanted = one.shape[-back], other.shape[-back]
-            if have == wanted or back == free or (1 in (have, wanted) and not (inplace and one is a and have == 1)):
+            if have == wanted or 0 in (have, wanted) or back == free or (1 in (have, wanted) and not (inplace and one is a and have == 1)):
                 continue
             for name in _sources(found, values, one):
                 if back == one.dim() and wanted == BATCH and (few := BATCH * values[name].numel() // have) and values[name].dtype.is_floating_point:
