@@ -33,7 +33,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from screen.capture.build.literals import Open, literals, options, value_of
+from screen.capture.build.literals import Open, entries_of, literals, options, value_of
 
 FILES, LARGEST, LEVELS = 300, 2**18, 6
 """Of a project: files that are looked at, the bytes of each, and how many folders, its own first, may be the root."""
@@ -290,13 +290,7 @@ def _entries_of_class(file: str, name: str, deep: int = 4) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for base in node.bases if node is not None and deep else ():
         found |= _entries_of_class(file, ast.unparse(base), deep - 1)
-    for statement in node.body if node is not None else ():
-        target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
-        value = getattr(statement, "value", None)
-        if isinstance(target, ast.Name) and isinstance(value, ast.expr):
-            with contextlib.suppress(Open):
-                found[target.id] = value_of(value, {}, {}, {})
-    return found
+    return found | entries_of(node) if node is not None else found
 
 
 def usage(entry: Any) -> Iterator[tuple[tuple[Any, ...], dict[str, Any], str]]:
