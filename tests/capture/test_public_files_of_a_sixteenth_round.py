@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.capture.first_try import built, writing
+from tests.capture.first_try import built, runs, writing
 
 write = pytest.fixture(writing)
 
@@ -83,3 +83,65 @@ def test_entries_that_two_classes_of_settings_have_say_nothing(write: Any) -> No
     file = write(f"{SETTINGS}\n\n{more}\ndef run(plan):\n    return Net(70, 32, rows=plan.rows, tied=False)\n")
     with pytest.raises(Exception, match="rows"):
         built(file)
+
+
+# -- files for older versions of transformers ---------------------------------------------------------------------------------------------------
+
+
+def test_constructors_that_end_as_before_transformers_had_post_init_build_in_files_and_start_by_their_own_law(write: Any) -> None:
+    """A file that imports transformers is watched from the start, which must not keep such constructors from being mended."""
+    pytest.importorskip("transformers")
+    file = write(
+        """
+        from transformers import BertConfig, PreTrainedModel
+
+        class Old(PreTrainedModel):
+            config_class = BertConfig
+
+            def __init__(self, config):
+                super().__init__(config)
+                self.words, self.map = nn.Embedding(50, config.hidden_size), nn.Linear(config.hidden_size, config.hidden_size)
+                self.init_weights()
+
+            def _init_weights(self, module):
+                if isinstance(module, nn.Linear):
+                    module.weight.data.normal_(std=0.125)
+
+            def forward(self, ids):
+                x = self.words(ids)
+                return x + self.map(x)
+        """
+    )
+    (net,) = built(file)
+    assert runs(net) == "" and any("post_init" in note for note in net.info.notes)
+    assert [0.125 in law.args for law in dict(net.initialisers)["map.weight"]] == [False, True]
+
+
+def test_a_configuration_has_the_entries_that_all_had(write: Any) -> None:
+    """A class of settings that says nothing of its padding, of an older version of transformers."""
+    pytest.importorskip("transformers")
+    file = write(
+        """
+        from transformers import PretrainedConfig
+
+        class Sizes(PretrainedConfig):
+            model_type = "sizes of sixteen"
+
+            def __init__(self, width=24, **more):
+                self.width = width
+                super().__init__(**more)
+
+        class Net(nn.Module):
+            def __init__(self, config: Sizes):
+                super().__init__()
+                self.words = nn.Embedding(50, config.width, config.pad_token_id)
+                self.map = nn.Linear(config.width, config.width if not config.is_decoder else 1)
+
+            def forward(self, ids):
+                x = self.words(ids)
+                return x + self.map(x)
+        """
+    )
+    (net,) = built(file)
+    assert runs(net) == "" and net.model.words.padding_idx is None
+    assert any("pad_token_id" in note for note in net.info.notes)

@@ -8,6 +8,8 @@ Second names of NumPy's own functions and numbers were taken away in NumPy 2.0: 
 `torch._six` held names of Python's own types until torch 2.0: https://github.com/pytorch/pytorch/blob/v1.13.1/torch/_six.py
 Constructors written for older versions of `transformers` end in `init_weights()`, and now in `post_init()`, which calls it (its docstring).
 Names of tied weights are a list there before transformers 5, and now a table: a name of the output's weight is tied to the input's table.
+What every configuration had before transformers 5 (`pad_token_id`, `is_decoder`) some classes lack since; it was `None`, false or zero by default:
+https://github.com/huggingface/transformers/blob/v4.57.0/src/transformers/configuration_utils.py
 `rope_scaling` of a configuration is a table since transformers 5, of the kind `default` where nothing is scaled, and was `None` then.
 Classes of torch that a project copied lack what torch's own code asks of them since: `batch_first` of attention (torch 1.9), off by default.
 `timm.models.layers` became `timm.layers` in timm 0.9, which keeps the old name, but none of the modules in it:
@@ -78,6 +80,8 @@ def leave_out(error: BaseException) -> bool:
     if isinstance(error, KeyError) and error.args[0] in ("type", "factor"):
         return _scales_nothing(error)
     if isinstance(error, AttributeError) and error.name in _OF_CACHES and _cache_given_back(error):
+        return True
+    if isinstance(error, AttributeError) and error.name in _OF_SETTINGS and _setting_given_back(error):
         return True
     if isinstance(error, AttributeError) and (gone := _GONE.search(str(error))) is not None and gone[1] in _METHODS:
         return _given_back(_class_of(error), gone[1])
@@ -251,6 +255,18 @@ def _cache_given_back(error: AttributeError) -> bool:
     return True
 
 
+def _setting_given_back(error: AttributeError) -> bool:
+    """Give configurations of transformers an entry back that all of them had."""
+    base = next((c for c in type(error.obj).__mro__ if c.__module__ == "transformers.configuration_utils" and c.__name__.lower() == _BASE), None)
+    name = str(error.name)
+    if base is None or name in vars(base):
+        return False
+    setattr(base, name, _OF_SETTINGS[name])
+    _made.undone_by(functools.partial(delattr, base, name))
+    _made.tell(f"`{name}`, which configurations of this version of transformers may lack, is `{_OF_SETTINGS[name]}`, as by default before")
+    return True
+
+
 def _moved(error: ImportError) -> bool:
     """Give a module of transformers the names that another one of its modules has now."""
     said = _CANNOT.search(str(error))
@@ -267,6 +283,12 @@ def _moved(error: ImportError) -> bool:
 
 _METHODS = {"get_head_mask": _head_mask, "invert_attention_mask": _inverted}
 _OF_CACHES = {"from_legacy_cache": classmethod(_from_legacy), "to_legacy_cache": _to_legacy, "get_usable_length": _usable_length}
+_BASE = "pretrainedconfig"
+_OF_SETTINGS: dict[str, Any] = {
+    **dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id", "sep_token_id", "decoder_start_token_id", "cross_attention_hidden_size")),
+    **dict.fromkeys(("is_decoder", "add_cross_attention", "tie_encoder_decoder", "torchscript", "use_bfloat16"), False),
+    "chunk_size_feed_forward": 0,
+}
 _CANNOT = re.compile(r"cannot import name '(\w+)'")
 
 
