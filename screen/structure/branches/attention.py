@@ -341,7 +341,8 @@ class Attention:
             border = branch.border(here)
             if border == "raw" or here in own:
                 return False
-            if border == "memory" or (border == "earlier" and here in branch.chains.main_nodes) or here in self._beside or (flow.data[here] and (not branch.is_fed(here) or branch.is_beside(here))):
+            apart = border == "memory" or (border == "earlier" and here in branch.chains.main_nodes) or here in self._beside
+            if apart or (flow.data[here] and (not branch.is_fed(here) or branch.is_beside(here))):
                 memory = True
             elif border in (None, "earlier"):
                 stack.extend(flow.graph.nodes[here].inputs)

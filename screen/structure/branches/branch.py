@@ -63,7 +63,10 @@ class Branch(Region):
         read as well (queries of a whole stage): an earlier value."""
         closed = {e.node: e.scale for e in self.exit.scales if e.kind == "gate" and e.scale is not None and is_bounded_gate(self.flow, e.scale)}
         norms = self.norms.by_node
-        normed = {i for i in self.region if (norm := norms.get(i)) is not None and norm.of_tokens and "raw" in self.way(norm.source)}
+        normed = {
+            i for i in self.region
+            if (norm := norms.get(i)) is not None and norm.of_tokens and "raw" in self.way(norm.source) and not self.is_of_mapped_parts(norm)
+        }
         leads, biases = set[int](), self._logit_biases  # to the output, past neither
         for node in reversed(self.region):
             ways = [u for u in self.flow.graph.users[node] if u in leads and u not in normed and closed.get(u) != node and (u, node) not in biases]
