@@ -131,8 +131,10 @@ def _norms_above(reader: Reader) -> list[int]:
     The final norm of another stream, a map behind it (the stage before), is that one's."""
     flow, norms = reader.flow, reader.chains.edges.norms.by_node
     others = {n for c in reader.chains.streams if c is not reader.chain for n in c.nodes}
-    edges, known = reader.segments[0].edges, dict[int, list[int]]()
-    start = edges[-1].node if edges else reader.chain.nodes[0]
+    start, known = reader.chain.nodes[0], dict[int, list[int]]()
+    for edge in reader.segments[0].edges:  # what is added before the first branch, and is made of nothing of the stream
+        if edge.kind == "add" and not any(flow.depends(i, reader.chain.nodes[0]) for i in reader.chains.others(edge)):
+            start = edge.node
 
     def above(node: int) -> list[int]:
         """Those at a value or before it; none where it is a sum of what is normed and of another map of data that is not."""
