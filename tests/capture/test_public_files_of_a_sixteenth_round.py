@@ -145,3 +145,40 @@ def test_a_configuration_has_the_entries_that_all_had(write: Any) -> None:
     (net,) = built(file)
     assert runs(net) == "" and net.model.words.padding_idx is None
     assert any("pad_token_id" in note for note in net.info.notes)
+
+
+# -- what a module inside of a model has made later ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("asks", "is_called"), [("", True), (", device", False)])
+def test_what_each_module_of_a_model_waits_for_is_made_where_nothing_is_asked_for_it(write: Any, asks: str, is_called: bool) -> None:
+    """Angles that a model on meta cannot make in its constructor; its script calls the method when the weights are there."""
+    file = write(
+        f"""
+        class Angles(nn.Module):
+            def __init__(self, width):
+                super().__init__()
+                self.width, self.rates = width, None
+
+            def make_rates(self{asks}{": str" if asks else ""}):
+                self.rates = 100.0 ** -(torch.arange(self.width) / self.width)
+
+            def forward(self, x):
+                assert self.rates is not None, "call make_rates first"
+                return torch.cos(torch.arange(x.shape[1], device=x.device)[:, None] * self.rates)
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.words, self.angles, self.map = nn.Embedding(70, 24), nn.ModuleList(Angles(24) for _ in range(2)), nn.Linear(24, 24)
+
+            def forward(self, ids):
+                x = self.words(ids)
+                for one in self.angles:
+                    x = x + self.map(x * one(x))
+                return x
+        """
+    )
+    (net,) = built(file)
+    assert (runs(net) == "") is is_called
+    assert [note for note in net.info.notes if "make_rates()` of each `Angles`" in note and "`rates`" in note] == [*net.info.notes][: int(is_called)]
