@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
+from screen.capture.kernels import older
 from tests.capture.first_try import built, runs, writing
 
 write = pytest.fixture(writing)
@@ -182,3 +184,59 @@ def test_what_each_module_of_a_model_waits_for_is_made_where_nothing_is_asked_fo
     (net,) = built(file)
     assert (runs(net) == "") is is_called
     assert [note for note in net.info.notes if "make_rates()` of each `Angles`" in note and "`rates`" in note] == [*net.info.notes][: int(is_called)]
+
+
+# -- images of codes -----------------------------------------------------------------------------------------------------------------------------
+
+
+def test_an_image_may_be_one_of_codes(write: Any) -> None:
+    """Classes of pixels, which a table is read at before they are filtered as numbers."""
+    file = write(
+        """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("flips", torch.eye(3))
+                self.first, self.second, self.label = nn.Conv2d(2, 16, 3, padding=1), nn.Conv2d(16, 3, 3, padding=1), nn.Embedding(10, 16)
+
+            def forward(self, pixels, label):
+                noisy = torch.argmax(self.flips[pixels], -1)
+                x = self.first(noisy.float() - 1.0)
+                x = x + self.label(label)[:, :, None, None]
+                return nn.functional.cross_entropy(self.second(torch.relu(x)), pixels[:, 0])
+        """
+    )
+    (net,) = built(file)
+    assert runs(net) == ""
+    pixels = [*net.args, *net.kwargs.values()][0]
+    assert pixels.dtype is torch.long and pixels.dim() == 4 and int(pixels.max()) <= 1
+
+
+# -- masks of bytes ------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_mask_of_bytes_chooses_as_it_did(write: Any) -> None:
+    """What a triangle of numpy gives, with what is padded, in a file that was written for a torch which took bytes."""
+    file = write(
+        """
+        import numpy as np
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.words, self.q, self.k, self.v = nn.Embedding(90, 24), nn.Linear(24, 24), nn.Linear(24, 24), nn.Linear(24, 24)
+
+            def forward(self, ids):
+                later = torch.from_numpy(np.triu(np.ones((ids.shape[1],) * 2), 1).astype("uint8")).to(ids.device)
+                x = self.words(ids)
+                logits = (self.q(x) @ self.k(x).mT).masked_fill(later | (ids == 0).unsqueeze(1), -1e9)
+                return x + torch.softmax(logits, -1) @ self.v(x)
+        """
+    )
+    with older.taken_back():
+        (net,) = built(file)
+        assert runs(net) == "" and any("mask of bytes" in note for note in net.info.notes)
+        kept = torch.zeros(3).masked_fill(torch.tensor([0, 1, 2], dtype=torch.uint8), 5.0)
+    assert kept.tolist() == [0.0, 5.0, 5.0]
+    with pytest.raises(RuntimeError, match="bool"):
+        torch.zeros(3).masked_fill(torch.tensor([0, 1, 1], dtype=torch.uint8), 5.0)

@@ -380,8 +380,8 @@ def _channels(found: Failed, values: Values, x: Tensor, weight: Tensor, look: Lo
                     yield name, resized(value, axis, wanted)
                 elif wanted > x.shape[1] - size > 0 and "cat" not in found.name:  # beside channels of another
                     yield name, resized(value, axis, size + wanted - x.shape[1])
-        yield from ((name, v) for v in _maps(axes, wanted, look))
-        yield from ((name, v) for v in _maps(axes + 1, wanted, look))
+        maps = itertools.chain(_maps(axes, wanted, look), _maps(axes + 1, wanted, look))
+        yield from ((name, v) for v in (maps if value.dtype.is_floating_point else look.coded(maps)))
 
 
 def _padded(found: Failed, values: Values, x: Tensor) -> Iterator[tuple[str, Any]]:

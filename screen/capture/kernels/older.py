@@ -11,6 +11,7 @@ Names of tied weights are a list there before transformers 5, and now a table: a
 What every configuration had before transformers 5 (`pad_token_id`, `is_decoder`) some classes lack since; it was `None`, false or zero by default:
 https://github.com/huggingface/transformers/blob/v4.57.0/src/transformers/configuration_utils.py
 `rope_scaling` of a configuration is a table since transformers 5, of the kind `default` where nothing is scaled, and was `None` then.
+Masks of bytes chose as those of booleans do until torch took no others: https://github.com/pytorch/pytorch/releases/tag/v1.2.0
 Classes of torch that a project copied lack what torch's own code asks of them since: `batch_first` of attention (torch 1.9), off by default.
 `timm.models.layers` became `timm.layers` in timm 0.9, which keeps the old name, but none of the modules in it:
 https://github.com/huggingface/pytorch-image-models/blob/v0.9.0/timm/models/layers/__init__.py
@@ -40,6 +41,7 @@ from screen.capture.trace.source_lines import TORCH
 _UNKNOWN = re.compile(r"([\w.]+)\(\) got an unexpected keyword argument '(\w+)'")
 """Python's own words."""
 
+_BYTES = re.compile(r"expected predicate to be bool, got torch\.uint8|only supports boolean masks, but got dtype Byte|but got mask with dtype Byte")
 _SIX = ModuleType("torch._six")
 vars(_SIX).update(container_abcs=collections.abc, string_classes=(str, bytes), int_classes=int, inf=math.inf, nan=math.nan)
 _LAYERS = "timm.models.layers."
@@ -89,6 +91,8 @@ def leave_out(error: BaseException) -> bool:
         return _copied(asked[1], asked[2])
     if isinstance(error, ImportError) and not isinstance(error, ModuleNotFoundError):
         return _moved(error)
+    if isinstance(error, RuntimeError) and _BYTES.search(str(error)) is not None:
+        return _masks_of_bytes()
     if isinstance(error, ModuleNotFoundError) and error.name == _SIX.__name__ and error.name not in sys.modules:
         sys.modules[_SIX.__name__] = _SIX
         _made.undone_by(functools.partial(sys.modules.__delitem__, _SIX.__name__))
@@ -115,6 +119,27 @@ def _class_of(error: AttributeError) -> type[Any]:
     """The class of the module that lacks an attribute: torch raises without the object."""
     named = str(error).partition("'")[2].partition("'")[0]
     return next((cls for cls in _classes(nn.Module) if cls.__name__ == named and _is_pretrained(cls)), type(error.obj))
+
+
+def _masks_of_bytes() -> bool:
+    """Let `masked_fill` take bytes as booleans."""
+    own = {name: getattr(Tensor, name) for name in ("masked_fill", "masked_fill_")}
+    if any(hasattr(method, _LEFT_OUT) for method in own.values()):
+        return False
+    for name, method in own.items():
+        setattr(Tensor, name, _of_booleans(method))
+        _made.undone_by(functools.partial(setattr, Tensor, name, method))
+    _made.tell("a mask of bytes chooses where they are not zero, as in older versions of torch")
+    return True
+
+
+def _of_booleans(method: Any) -> Any:
+    @functools.wraps(method)
+    def filled(self: Tensor, mask: Tensor, value: Any) -> Any:
+        return method(self, mask.bool() if mask.dtype is torch.uint8 else mask, value)
+
+    setattr(filled, _LEFT_OUT, ())
+    return filled
 
 
 def _by_torch(error: BaseException) -> bool:
