@@ -183,7 +183,7 @@ def test_what_each_module_of_a_model_waits_for_is_made_where_nothing_is_asked_fo
     )
     (net,) = built(file)
     assert (runs(net) == "") is is_called
-    assert [note for note in net.info.notes if "make_rates()` of each `Angles`" in note and "`rates`" in note] == [*net.info.notes][: int(is_called)]
+    assert any("make_rates()` of each `Angles`" in note and "`rates`" in note for note in net.info.notes) is is_called
 
 
 # -- images of codes -----------------------------------------------------------------------------------------------------------------------------
@@ -240,3 +240,41 @@ def test_a_mask_of_bytes_chooses_as_it_did(write: Any) -> None:
     assert kept.tolist() == [0.0, 5.0, 5.0]
     with pytest.raises(RuntimeError, match="bool"):
         torch.zeros(3).masked_fill(torch.tensor([0, 1, 1], dtype=torch.uint8), 5.0)
+
+
+# -- a module of settings ------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("line", ["import plan_of_sixteen", "import plan_of_sixteen as plan"])
+def test_settings_may_be_the_names_of_a_module_that_a_script_imports(write: Any, line: str) -> None:
+    """One by one, and all of them as the configuration."""
+    write("rows, width = 3, 24\ntied = width > 100\nwords = 20 * rows\n", "plan_of_sixteen.py", head="")
+    name = line.split()[-1]
+    write(
+        f"""
+        {line}
+        from net_of_sixteen import Net
+
+        net = Net({name}.rows, {name}, words={name}.words)
+        """,
+        "train_of_sixteen.py",
+    )
+    file = write(
+        """
+        class Net(nn.Module):
+            def __init__(self, rows, settings, words):
+                super().__init__()
+                self.words = nn.Embedding(words, settings.width)
+                self.rows = nn.ModuleList(nn.Linear(settings.width, settings.width) for _ in range(rows))
+                self.head = None if settings.tied else nn.Linear(settings.width, words)
+
+            def forward(self, ids):
+                x = self.words(ids)
+                for one in self.rows:
+                    x = x + one(x)
+                return x if self.head is None else self.head(x)
+        """,
+        "net_of_sixteen.py",
+    )
+    (net,) = built(file)
+    assert (runs(net), net.model.words.weight.shape, len(net.model.rows), net.model.head is None) == ("", (60, 24), 3, False)

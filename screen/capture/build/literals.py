@@ -7,6 +7,7 @@ import builtins
 import contextlib
 import copy
 import enum
+import types
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -23,6 +24,15 @@ _ENVIRONMENT = ("os.environ.get", "os.getenv", "environ.get", "getenv")
 """What reads a variable of the environment: what it is where nobody has set it is what the author says."""
 LONG = 10_000
 """Numbers in a call of numpy that is run to find a value."""
+
+
+class Entries(types.SimpleNamespace):
+    """The names of a module of settings, `import config`, and then `config.width`."""
+
+    def __str__(self) -> str:
+        return f"the names of `{self.__name__}`"
+
+    __repr__ = __str__
 
 
 def literals(tree: ast.AST, options: dict[str, Any], imported: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -195,6 +205,11 @@ def value_of(node: ast.expr, names: Mapping[str, Any], options: dict[str, Any], 
     """The value of a literal, of a name that stands for one, of an entry or an option, or of arithmetic with such. Raises `Open`."""
     if isinstance(node, ast.Name) and node.id in names:
         return names[node.id]
+    held = names.get(node.value.id) if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) else None
+    if isinstance(node, ast.Attribute) and isinstance(held, Entries):
+        if not hasattr(held, node.attr):
+            raise Open
+        return getattr(held, node.attr)
     if _is_option(node, options):
         return options[node.attr]  # type: ignore[attr-defined]
     kind = seen.get(ast.unparse(node.value).rpartition(".")[2]) if isinstance(node, ast.Attribute) else None
@@ -248,4 +263,4 @@ def number_or_word(text: str) -> Any:
     return value if isinstance(value, int | float | list | tuple) else text
 
 
-__all__ = ["Open", "entries_of", "literals", "number_or_word", "options", "value_of"]
+__all__ = ["Entries", "Open", "entries_of", "literals", "number_or_word", "options", "value_of"]
