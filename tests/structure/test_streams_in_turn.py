@@ -119,3 +119,10 @@ def test_an_inner_stream_that_looks_at_the_outer_one_has_cross_attention() -> No
     """Its queries are means of what it looks at, and no other layer of it looks at more than itself."""
     found = roles(Pooled())["inner"]
     assert found[0] == ["cross_attention"] and [role for kind in found for role in kind].count("cross_attention") == 1
+
+
+def test_a_branch_whose_values_are_read_again_is_read_by_all_that_it_is_made_of() -> None:
+    """The keys of its means are made of the stream as it is, whatever later looks at what these gave: it was told to read a norm alone."""
+    (stream, *_) = screen.check(Pooled(), example_inputs=(torch.zeros(2, TOKENS, dtype=torch.long),)).streams
+    parts = [one for kind in stream.kinds for one in kind.sublayers if one.role == "other"]
+    assert [one.placement for one in parts] == ["none", "pre"]

@@ -74,7 +74,11 @@ class Branch(Region):
                 leads.add(node)
         updates = {e.node for e in self.entries if e.ways == {"raw"} and any(self.flow.depends(gate, e.node) for gate in self.update_gates)}
         raw = [e for e in self.entries if "raw" in e.ways and "normed" not in e.ways]
-        shared = {e.node for e in raw if self._is_shared(e.node) or all(map(self._is_context, (i for i in e.operands if "raw" in self.way(i))))}
+        own = not all(self._is_shared(e.node) for e in self.entries) if raw else False  # else what is read elsewhere is what the branch itself gives
+        shared = {
+            e.node for e in raw
+            if (own and self._is_shared(e.node)) or all(map(self._is_context, (i for i in e.operands if "raw" in self.way(i))))
+        }
         return frozenset({e.node for e in self.entries} - leads - self._carried_into(normed) | updates | shared)
 
     def _is_shared(self, entry: int) -> bool:
