@@ -83,15 +83,19 @@ class Branch(Region):
 
     def _is_shared(self, entry: int) -> bool:
         """Whether other branches read what this entry makes, in front of the output."""
-        flow, seen, stack = self.flow, set[int](), [entry] if entry != self.output else []
+        seen, stack = set[int](), [entry] if entry != self.output else []
         while stack:
-            for user in flow.graph.users[stack.pop()]:
+            for user in self._readers(stack.pop()):
                 if user in self.members:
                     stack += [user] if user not in seen and user != self.output else []
                     seen.add(user)
                 elif self._is_elsewhere(user):
                     return True
         return False
+
+    def _readers(self, node: int) -> list[int]:
+        """What reads a value, and not its shape or type alone (`mask.expand_as(logits)`)."""
+        return [user for user in self.flow.graph.users[node] if node in self.flow.counting[user]]
 
     def _is_elsewhere(self, user: int) -> bool:
         """Whether later states of the stream depend on what is no part of this branch and no state itself."""
@@ -130,7 +134,7 @@ class Branch(Region):
         """Whether a value, no state of the stream, is read by other branches of it as well, as it is or behind views."""
         flow = self.flow
         while node not in self.states:
-            if any(map(self._is_elsewhere, flow.graph.users[node])):
+            if any(map(self._is_elsewhere, self._readers(node))):
                 return True
             data = [i for i in flow.counting[node] if flow.data[i]]
             if len(data) != 1 or self.key[node]:
