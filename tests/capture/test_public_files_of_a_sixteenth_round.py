@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,6 +12,13 @@ from screen.capture.kernels import older
 from tests.capture.first_try import built, runs, writing
 
 write = pytest.fixture(writing)
+
+
+@pytest.fixture(autouse=True)
+def _undone() -> Iterator[None]:
+    """What was given back of older libraries for one file is there for no other test."""
+    with older.taken_back():
+        yield
 
 
 # -- an axis without entries -------------------------------------------------------------------------------------------------------------------
