@@ -15,7 +15,7 @@ from torch import nn
 
 from screen import tables
 from screen.capture.build import build, scripts, settings_files, usual
-from screen.capture.build.examples import beside
+from screen.capture.build.project import beside
 from screen.capture.build.inner import inner
 from screen.capture.build.python_file import reading_of
 from screen.capture.inputs import mend

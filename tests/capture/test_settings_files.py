@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from screen import tables
-from screen.capture.build.examples import beside
+from screen.capture.build.project import beside
 from screen.capture.build.settings_files import _read
 from screen.errors import ScreenError, UsageError
 from screen.graph.target import OPTIONAL

@@ -235,3 +235,26 @@ def test_the_facts_are_those_of_the_whole_model(kind: type[Block], monkeypatch: 
     stamped = told()
     monkeypatch.setattr(stamp, "LARGE", 10**9)
     assert told() == stamped
+
+
+class Twice(nn.Module):
+    """All blocks run for a first guess, which the start of the second run adds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.guess, self.head = nn.Embedding(40, WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 40)
+        self.blocks = nn.ModuleList(Block(i, 300) for i in range(9))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.words(ids)
+        for block in self.blocks:
+            x = block(x)
+        x = self.words(ids.flip(1)) + torch.tanh(self.guess(x))
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+
+
+def test_members_that_are_called_again_are_counted_once_for_each_call() -> None:
+    graph = trace(Twice(), (torch.zeros(2, 16, dtype=torch.long, device="meta"),), {})
+    assert sum(stream.depth or 0 for stream in derive(graph).streams) == 18

@@ -150,3 +150,29 @@ def test_a_first_block_that_is_called_by_itself_stays_a_block() -> None:
     model = nn.Sequential(Post(), *(nn.Sequential(Post(), Post()) for _ in range(2)))
     (stream,) = screen.check(model, example_inputs=torch.randn(2, 8, 32)).streams
     assert sum(k.count * len(k.sublayers) for k in stream.kinds) == 5
+
+
+class Started(nn.Module):
+    """A stream that begins with a normed map of features, with it and another map of them beside it, or with it and what is looked up."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how, self.norm, self.map, self.other, self.words = how, nn.LayerNorm(12), nn.Linear(12, 16), nn.Linear(12, 16), nn.Embedding(9, 16)
+        self.norms, self.ups, self.downs = (nn.ModuleList(make() for _ in range(3)) for make in (
+            lambda: nn.LayerNorm(16), lambda: nn.Linear(16, 48), lambda: nn.Linear(48, 16)))  # fmt: skip
+        self.head = nn.Linear(16, 5)
+
+    def forward(self, features: Tensor, ids: Tensor) -> Tensor:
+        x = torch.tanh(self.map(self.norm(features)))
+        x = x + self.other(features) if self.how == "beside" else x + self.words(ids) if self.how == "looked up" else x
+        for norm, up, down in zip(self.norms, self.ups, self.downs, strict=True):
+            x = x + down(torch.relu(up(norm(x))))
+        return self.head(x)
+
+
+@pytest.mark.parametrize(("how", "normed"), [("alone", True), ("looked up", True), ("beside", False)])
+def test_a_sum_of_a_normed_map_and_one_that_is_not_begins_with_no_norm(how: str, normed: bool) -> None:
+    """As the residual block in front of another one begins, whose skip has a map of its own."""
+    given = (torch.zeros(2, 7, 12), torch.zeros(2, 7, dtype=torch.long))
+    (stream,) = screen.check(Started(how), example_inputs=given).streams
+    assert stream.embed_norm is normed

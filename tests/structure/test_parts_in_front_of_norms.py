@@ -56,3 +56,10 @@ def test_what_a_branch_filters_in_front_of_its_norm_is_read_bare(how: str, place
     (sub,) = stream.kinds[0].sublayers
     assert sub.placement == placement
     assert sub.norm_type == (None if placement == "none" else "batchnorm" if norm is nn.BatchNorm2d else "groupnorm")
+
+
+@pytest.mark.parametrize("norm", [nn.BatchNorm2d, nn.GroupNorm])
+def test_such_a_norm_stands_between_the_maps_of_the_branch(norm: type[nn.Module]) -> None:
+    """It was told as none at all: part of what it normalises has passed no map, and part has."""
+    (stream,) = screen.check(Stack("beside", norm).eval(), example_inputs=torch.zeros(2, 3, 16, 16)).streams
+    assert stream.kinds[0].sublayers[0].positions == ["S"]

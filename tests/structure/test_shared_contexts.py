@@ -56,3 +56,30 @@ def test_readers_of_a_shared_context_are_like_those_that_read_none(bare: bool, o
     first = {n: k.sublayers[0].placement for k in stream.kinds for a, b in k.layers for n in range(a, b + 1)}
     assert [first[n] for n in range(6)] == placements.split() * 3
     assert {(k.sublayers[1].role, k.sublayers[1].placement) for k in stream.kinds} == {("ffn", "pre")}
+
+
+class Expanded(nn.Module):
+    """Layers behind whose sums norms stand, that look at a memory under a mask which is brought to the shape of the logits."""
+
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        self.words, self.head, self.start = nn.Embedding(30, WIDTH), nn.Linear(WIDTH, 30), nn.LayerNorm(WIDTH)
+        self.qs, self.ks, self.vs, self.os = (nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(layers)) for _ in range(4))
+        self.ups, self.downs = (nn.ModuleList(nn.Linear(*sizes) for _ in range(layers)) for sizes in ((WIDTH, 64), (64, WIDTH)))
+        self.ones, self.twos = (nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(layers)) for _ in range(2))
+
+    def forward(self, ids: Tensor, memory: Tensor) -> Tensor:
+        x, read, padded = self.words(ids), self.start(memory), memory[:, None, :, 0] == 0.0
+        for q, k, v, o, up, down, one, two in zip(self.qs, self.ks, self.vs, self.os, self.ups, self.downs, self.ones, self.twos, strict=True):
+            logits = q(x) @ k(read).mT * WIDTH**-0.5
+            x = one(x + o(torch.softmax(logits.masked_fill(padded.expand_as(logits), -1e9), -1) @ v(read)))
+            x = two(x + down(torch.relu(up(x))))
+        return self.head(x)
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_what_reads_a_shape_alone_shares_no_value(layers: int) -> None:
+    """The queries were told as an earlier value, so that the branch read the normed memory alone, and was pre-norm."""
+    given = torch.zeros(2, 7, dtype=torch.long), torch.zeros(2, TOKENS, WIDTH)
+    (stream,) = screen.check(Expanded(layers), example_inputs=given).streams
+    assert [[one.placement for one in kind.sublayers] for kind in stream.kinds] == [["post", "post"]]

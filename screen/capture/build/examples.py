@@ -23,7 +23,6 @@ import inspect
 import itertools
 import os
 import re
-import stat
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -33,19 +32,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from screen.capture.build.literals import Open, literals, options, value_of
+from screen.capture.build.literals import Entries, Open, entries_of, literals, options, value_of
+from screen.capture.build.project import LEVELS, beside, imported_file
 
-FILES, LARGEST, LEVELS = 300, 2**18, 6
-"""Of a project: files that are looked at, the bytes of each, and how many folders, its own first, may be the root."""
 IMPORTS = 3
 """Imports by `*` that are followed from one file to the next."""
 MANY = 8
 """Options of a command line, or keywords of a call, that may stand for a configuration without a word of the class."""
-_ROOT = re.compile(r"(readme|pyproject\.toml|setup\.py|setup\.cfg|\.git$)", re.IGNORECASE)
-"""What stands in the root of a project."""
-_TESTS = re.compile(r"(tests?|test_.*|.*_test\.py)$", re.IGNORECASE)
-"""Files and folders of tests."""
-_ASIDE = {"node_modules", "site-packages", "build", "dist", "venv"}
 _BLOCK = re.compile(r"^```(?:python|py)\s*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 """A piece of Python in a README."""
 _MADE = {"randn", "rand", "zeros", "ones", "empty", "randint", "tensor", "LongTensor", "arange", "full"}
@@ -191,6 +184,8 @@ def tables(file: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
         if source.options:
             yield _options_in(source), source.options
         for key, value in source.names.items():
+            if isinstance(value, Entries):
+                yield str(value), {name: entry for name, entry in vars(value).items() if name != "__name__"}
             if isinstance(value, dict) and value and all(isinstance(k, str) for k in value):
                 yield f"{key} of {os.path.basename(source.path)}", value
     for path in _project(os.path.abspath(file)):  # a script that hands its settings on: what knows all names that are read is meant
@@ -290,13 +285,7 @@ def _entries_of_class(file: str, name: str, deep: int = 4) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for base in node.bases if node is not None and deep else ():
         found |= _entries_of_class(file, ast.unparse(base), deep - 1)
-    for statement in node.body if node is not None else ():
-        target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
-        value = getattr(statement, "value", None)
-        if isinstance(target, ast.Name) and isinstance(value, ast.expr):
-            with contextlib.suppress(Open):
-                found[target.id] = value_of(value, {}, {}, {})
-    return found
+    return found | entries_of(node) if node is not None else found
 
 
 def usage(entry: Any) -> Iterator[tuple[tuple[Any, ...], dict[str, Any], str]]:
@@ -407,43 +396,6 @@ def _project(file: str) -> tuple[str, ...]:
     return beside(file, (".py", "readme.md"))
 
 
-@functools.lru_cache(maxsize=4)
-def beside(file: str, endings: tuple[str, ...]) -> tuple[str, ...]:
-    """The other files of the project that holds a file whose names end so: the nearest first, and tests, whose models are small, last."""
-    folder = Path(file).parent
-    above = [folder, *folder.parents][:LEVELS]
-    try:
-        held = [[n for n in os.listdir(a) if _ROOT.match(n)] for a in above]
-    except OSError:
-        return ()
-    roots = [n for n, names in enumerate(held) if names]
-    last = next((n for n in roots if not all(name.casefold().startswith("readme") for name in held[n])), max(roots, default=0))
-    found: list[tuple[bool, int, str]] = []
-    walked = ""
-    for top in above[: last + 1]:  # the nearest folders first: a project may have more files than are looked at
-        for place, folders, files in os.walk(top):
-            folders[:] = sorted(f for f in folders if not f.startswith((".", "_")) and f not in _ASIDE and os.path.join(place, f) != walked)
-            steps = len(Path(os.path.relpath(place, folder)).parts)
-            for name in sorted(files):
-                path = os.path.join(place, name)
-                if name.casefold().endswith(endings) and path != file and _is_small(path):
-                    tests = any(_TESTS.match(part) for part in Path(os.path.relpath(path, top)).parts)
-                    found.append((tests, steps, path))
-            if len(found) > FILES:
-                break
-        walked = str(top)
-    return tuple(path for _, _, path in sorted(found)[:FILES])
-
-
-def _is_small(path: str) -> bool:
-    """Whether it is a file, no line that nobody writes to and no link that leads nowhere, and not too large to be read."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return False
-    return stat.S_ISREG(found.st_mode) and found.st_size <= LARGEST
-
-
 def _imports(tree: ast.AST, name: str, parts: set[str]) -> bool:
     """Does a file import a name from a module or package one part of which is among `parts`, and make none of that name itself?"""
     imported = False
@@ -468,12 +420,13 @@ def _parsed(path: str, deep: int = IMPORTS) -> _Source | None:
     source = _Source(path, tree, options=options(tree))
     for node in [n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module] if deep else ():
         named = {a.asname or a.name: a.name for a in node.names}
-        found = _imported_file(path, node.module or "")
+        found = imported_file(path, node.module or "")
         other = _parsed(found, deep - 1 if "*" in named else 0) if found and found != path else None
         if other is not None:
             if settings := _settings_of(other, {*named.values()}):
                 source.options, source.settings = {**settings, **source.options}, os.path.basename(other.path)
             source.names |= other.names if "*" in named else {k: other.names[n] for k, n in named.items() if n in other.names}
+    source.names |= _modules_of_settings(path, tree) if deep else {}
     source.names = literals(tree, source.options, source.names)
     for call in [n for n in ast.walk(tree) if isinstance(n, ast.Call) and ast.unparse(n.func).endswith(".init")]:
         for keyword in [k for k in call.keywords if k.arg == "config"]:  # `wandb.init(config=PLAN)`, and then `wandb.config.width`
@@ -483,10 +436,15 @@ def _parsed(path: str, deep: int = IMPORTS) -> _Source | None:
     return source
 
 
-def _imported_file(path: str, module: str) -> str:
-    """The path of a module beside another file, or in a folder above it; empty for none."""
-    places = (folder.joinpath(*module.split(".")).with_suffix(".py") for folder in list(Path(path).parents)[:LEVELS])
-    return next((str(found) for found in places if found.is_file()), "")
+def _modules_of_settings(path: str, tree: ast.AST) -> dict[str, Any]:
+    """The files of a project that a source imports as they are and reads names of, `import config`, with what of them can be told."""
+    found: dict[str, Any] = {}
+    for alias in [a for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names if a.asname or "." not in a.name]:
+        other = imported_file(path, alias.name)
+        source = _parsed(other, 0) if other and other != path else None
+        if source is not None and source.names:
+            found[alias.asname or alias.name] = Entries(**source.names, __name__=os.path.basename(other))
+    return found
 
 
 def _made(path: str, text: str, first: int = 0) -> _Source | None:
@@ -597,4 +555,4 @@ def _given_to(node: ast.expr, source: _Source, parts: dict[str, Any], deep: int)
         return _part(node, source, parts, deep - 1)
 
 
-__all__ = ["Made", "beside", "documented", "example", "handed_here", "literals_of", "realised", "settings_made", "tables", "usage"]
+__all__ = ["Made", "documented", "example", "handed_here", "literals_of", "realised", "settings_made", "tables", "usage"]

@@ -7,6 +7,7 @@ import builtins
 import contextlib
 import copy
 import enum
+import types
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,12 +16,23 @@ import numpy
 
 PASSES = 2
 """Times that a source is gone through: what stands outside may be made of what stands under a condition above it."""
-_ARITHMETIC = ("max", "min", "int", "len", "round")
+_ARITHMETIC = ("max", "min", "int", "len", "round", "float", "bool", "str")
 _FUNCTIONS = {name: getattr(builtins, name) for name in _ARITHMETIC}
 """All that Python has of its own there: `type` and `__name__` are names that the source does not tell."""
 _ARRAYS = ("linspace", "arange", "array", "asarray", "geomspace", "logspace", "sqrt", "log", "log2", "exp")
+_ENVIRONMENT = ("os.environ.get", "os.getenv", "environ.get", "getenv")
+"""What reads a variable of the environment: what it is where nobody has set it is what the author says."""
 LONG = 10_000
 """Numbers in a call of numpy that is run to find a value."""
+
+
+class Entries(types.SimpleNamespace):
+    """The names of a module of settings, `import config`, and then `config.width`."""
+
+    def __str__(self) -> str:
+        return f"the names of `{self.__name__}`"
+
+    __repr__ = __str__
 
 
 def literals(tree: ast.AST, options: dict[str, Any], imported: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -103,6 +115,43 @@ def options(tree: ast.AST) -> dict[str, Any]:
         if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id in held and isinstance(node, ast.Assign):
             with contextlib.suppress(Open):
                 found.setdefault(target.attr, value_of(node.value, {}, {}, {}))
+    for key, value in _of_classes(tree).items():
+        found.setdefault(key, value)
+    return found
+
+
+def _of_classes(tree: ast.AST) -> dict[str, Any]:
+    """The entries of the classes of settings of a source, without bases or methods, that it makes an object of, `args = Settings()`, or reads them of
+    by name, `Settings.width`: those that one such class alone has."""
+    calls = (n.value for n in ast.walk(tree) if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call))
+    made = {call.func.id: call for call in calls if isinstance(call.func, ast.Name) and not call.args}
+    read = {n.value.id for n in ast.walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)}
+    found: dict[str, list[Any]] = {}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ClassDef) or node.bases or node.name not in {*made, *read}:
+            continue
+        if any(isinstance(s, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) for s in node.body):
+            continue
+        entries = entries_of(node)
+        for keyword in made[node.name].keywords if node.name in made else ():
+            entries.pop(keyword.arg or "", None)
+            with contextlib.suppress(Open):
+                entries |= {keyword.arg: value_of(keyword.value, {}, {}, {})} if keyword.arg else {}
+        for key, value in entries.items():
+            found.setdefault(key, []).append(value)
+    return {key: values[0] for key, values in found.items() if len(values) == 1}
+
+
+def entries_of(node: ast.ClassDef) -> dict[str, Any]:
+    """The entries that the body of a class gives a value which can be told; later ones may be made of those above."""
+    found: dict[str, Any] = {}
+    for statement in node.body:
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
+        value = getattr(statement, "value", None)
+        if isinstance(target, ast.Name) and isinstance(value, ast.expr):
+            found.pop(target.id, None)
+            with contextlib.suppress(Open):
+                found[target.id] = value_of(value, found, {}, {})
     return found
 
 
@@ -128,8 +177,15 @@ def _is_option(node: ast.AST, options: dict[str, Any]) -> bool:
     return isinstance(node.value, ast.Attribute) or (isinstance(node.value, ast.Name) and node.value.id != "self")
 
 
+def _unset(node: ast.AST) -> ast.expr | None:
+    """What a call that reads a variable of the environment gives where it is not set; None for every other node."""
+    if not isinstance(node, ast.Call) or ast.unparse(node.func) not in _ENVIRONMENT:
+        return None
+    return node.args[1] if len(node.args) > 1 else ast.Constant(None)
+
+
 class _Options(ast.NodeTransformer):
-    """Puts the values of options into arithmetic with them, `4 * args.width`."""
+    """Puts the values of options, and of variables of the environment that nobody has set, into arithmetic with them, `4 * args.width`."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self.options = options
@@ -139,11 +195,21 @@ class _Options(ast.NodeTransformer):
         value = self.options[node.attr] if _is_option(node, self.options) else ...
         return ast.Constant(value) if isinstance(value, int | float | str | None) else self.generic_visit(node)
 
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """A variable of the environment."""
+        default = _unset(node)
+        return self.generic_visit(node) if default is None else self.visit(default)
+
 
 def value_of(node: ast.expr, names: Mapping[str, Any], options: dict[str, Any], seen: dict[str, Any]) -> Any:
     """The value of a literal, of a name that stands for one, of an entry or an option, or of arithmetic with such. Raises `Open`."""
     if isinstance(node, ast.Name) and node.id in names:
         return names[node.id]
+    held = names.get(node.value.id) if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) else None
+    if isinstance(node, ast.Attribute) and isinstance(held, Entries):
+        if not hasattr(held, node.attr):
+            raise Open
+        return getattr(held, node.attr)
     if _is_option(node, options):
         return options[node.attr]  # type: ignore[attr-defined]
     kind = seen.get(ast.unparse(node.value).rpartition(".")[2]) if isinstance(node, ast.Attribute) else None
@@ -171,11 +237,14 @@ def value_of(node: ast.expr, names: Mapping[str, Any], options: dict[str, Any], 
         return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         pass
-    if isinstance(node, ast.Name) or not all(map(_is_arithmetic, (n for n in ast.walk(node) if isinstance(n, ast.Call)))):
+    if (default := _unset(node)) is not None:
+        return value_of(default, names, options, seen)
+    calls = [n for n in ast.walk(node) if isinstance(n, ast.Call)]
+    if isinstance(node, ast.Name) or not all(_is_arithmetic(n) or _unset(n) is not None for n in calls):
         raise Open
     try:
         known = {**names, **seen, "np": numpy, "numpy": numpy, "__builtins__": _FUNCTIONS}
-        told = ast.fix_missing_locations(_Options(options).visit(copy.deepcopy(node))) if options else node
+        told = ast.fix_missing_locations(_Options(options).visit(copy.deepcopy(node))) if options or calls else node
         result = eval(compile(ast.Expression(told), "<call>", "eval"), known)  # arithmetic on names of the file
     except Exception:  # a name of the function around it
         raise Open from None
@@ -194,4 +263,4 @@ def number_or_word(text: str) -> Any:
     return value if isinstance(value, int | float | list | tuple) else text
 
 
-__all__ = ["Open", "literals", "number_or_word", "options", "value_of"]
+__all__ = ["Entries", "Open", "entries_of", "literals", "number_or_word", "options", "value_of"]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from screen.capture.build.examples import beside
+from screen.capture.build.project import beside
 from screen.capture.build.literals import number_or_word
 from screen.capture.build.reads import reads_below
 

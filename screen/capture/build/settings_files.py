@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from screen import tables
-from screen.capture.build.examples import beside
+from screen.capture.build.project import beside
 from screen.errors import UsageError
 from screen.graph.target import OPTIONAL
 

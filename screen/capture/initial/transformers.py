@@ -55,6 +55,9 @@ def started(recorder: Recorder) -> Iterator[None]:
     theirs = PreTrainedModel.init_weights
 
     def init_weights(model: Any) -> None:
+        if "all_tied_weights_keys" not in vars(model):  # a constructor without `post_init()`, of before there was one: it asks for that at first
+            theirs(model)
+            return
         _initialise(model, recorder)
         model.tie_weights(recompute_mapping=False)
 

@@ -135,6 +135,13 @@ class Lookup:
         places = (7 * np.arange(batch)[:, None] + np.arange(length)) % len(free)
         return torch.tensor(np.array(free)[places])
 
+    @staticmethod
+    def coded(maps: Iterable[Tensor]) -> Iterator[Tensor]:
+        """Each of some images as one of codes, 0 and 1, which the smallest table has, and then as it is."""
+        for image in maps:
+            yield (torch.arange(image.numel()) % 2).reshape(image.shape)
+            yield image
+
     def floats(self, *shape: int) -> Tensor:
         """A float input on meta in the model's dtype."""
         return torch.empty(shape, dtype=self.dtype, device="meta")

@@ -380,8 +380,8 @@ def _channels(found: Failed, values: Values, x: Tensor, weight: Tensor, look: Lo
                     yield name, resized(value, axis, wanted)
                 elif wanted > x.shape[1] - size > 0 and "cat" not in found.name:  # beside channels of another
                     yield name, resized(value, axis, size + wanted - x.shape[1])
-        yield from ((name, v) for v in _maps(axes, wanted, look))
-        yield from ((name, v) for v in _maps(axes + 1, wanted, look))
+        maps = itertools.chain(_maps(axes, wanted, look), _maps(axes + 1, wanted, look))
+        yield from ((name, v) for v in (maps if value.dtype.is_floating_point else look.coded(maps)))
 
 
 def _padded(found: Failed, values: Values, x: Tensor) -> Iterator[tuple[str, Any]]:
@@ -420,7 +420,7 @@ def _met(found: Failed, values: Values, a: Tensor, b: Tensor, free: int = 0) -> 
     for one, other in ((a, b), (b, a)):
         for back in range(1, min(one.dim(), other.dim()) + 1):
             have, wanted = one.shape[-back], other.shape[-back]
-            if have == wanted or back == free or (1 in (have, wanted) and not (inplace and one is a and have == 1)):
+            if have == wanted or 0 in (have, wanted) or back == free or (1 in (have, wanted) and not (inplace and one is a and have == 1)):
                 continue
             for name in _sources(found, values, one):
                 if back == one.dim() and wanted == BATCH and (few := BATCH * values[name].numel() // have) and values[name].dtype.is_floating_point:

@@ -8,7 +8,10 @@ Second names of NumPy's own functions and numbers were taken away in NumPy 2.0: 
 `torch._six` held names of Python's own types until torch 2.0: https://github.com/pytorch/pytorch/blob/v1.13.1/torch/_six.py
 Constructors written for older versions of `transformers` end in `init_weights()`, and now in `post_init()`, which calls it (its docstring).
 Names of tied weights are a list there before transformers 5, and now a table: a name of the output's weight is tied to the input's table.
+What every configuration had before transformers 5 (`pad_token_id`, `is_decoder`) some classes lack since; it was `None`, false or zero by default:
+https://github.com/huggingface/transformers/blob/v4.57.0/src/transformers/configuration_utils.py
 `rope_scaling` of a configuration is a table since transformers 5, of the kind `default` where nothing is scaled, and was `None` then.
+Masks of bytes chose as those of booleans do until torch took no others: https://github.com/pytorch/pytorch/releases/tag/v1.2.0
 Classes of torch that a project copied lack what torch's own code asks of them since: `batch_first` of attention (torch 1.9), off by default.
 `timm.models.layers` became `timm.layers` in timm 0.9, which keeps the old name, but none of the modules in it:
 https://github.com/huggingface/pytorch-image-models/blob/v0.9.0/timm/models/layers/__init__.py
@@ -38,6 +41,7 @@ from screen.capture.trace.source_lines import TORCH
 _UNKNOWN = re.compile(r"([\w.]+)\(\) got an unexpected keyword argument '(\w+)'")
 """Python's own words."""
 
+_BYTES = re.compile(r"expected predicate to be bool, got torch\.uint8|only supports boolean masks, but got dtype Byte|but got mask with dtype Byte")
 _SIX = ModuleType("torch._six")
 vars(_SIX).update(container_abcs=collections.abc, string_classes=(str, bytes), int_classes=int, inf=math.inf, nan=math.nan)
 _LAYERS = "timm.models.layers."
@@ -79,12 +83,16 @@ def leave_out(error: BaseException) -> bool:
         return _scales_nothing(error)
     if isinstance(error, AttributeError) and error.name in _OF_CACHES and _cache_given_back(error):
         return True
+    if isinstance(error, AttributeError) and error.name in _OF_SETTINGS and _setting_given_back(error):
+        return True
     if isinstance(error, AttributeError) and (gone := _GONE.search(str(error))) is not None and gone[1] in _METHODS:
         return _given_back(_class_of(error), gone[1])
     if isinstance(error, AttributeError) and (asked := _ASKED.search(str(error))) is not None and _by_torch(error):
         return _copied(asked[1], asked[2])
     if isinstance(error, ImportError) and not isinstance(error, ModuleNotFoundError):
         return _moved(error)
+    if isinstance(error, RuntimeError) and _BYTES.search(str(error)) is not None:
+        return _masks_of_bytes()
     if isinstance(error, ModuleNotFoundError) and error.name == _SIX.__name__ and error.name not in sys.modules:
         sys.modules[_SIX.__name__] = _SIX
         _made.undone_by(functools.partial(sys.modules.__delitem__, _SIX.__name__))
@@ -111,6 +119,27 @@ def _class_of(error: AttributeError) -> type[Any]:
     """The class of the module that lacks an attribute: torch raises without the object."""
     named = str(error).partition("'")[2].partition("'")[0]
     return next((cls for cls in _classes(nn.Module) if cls.__name__ == named and _is_pretrained(cls)), type(error.obj))
+
+
+def _masks_of_bytes() -> bool:
+    """Let `masked_fill` take bytes as booleans."""
+    own = {name: getattr(Tensor, name) for name in ("masked_fill", "masked_fill_")}
+    if any(hasattr(method, _LEFT_OUT) for method in own.values()):
+        return False
+    for name, method in own.items():
+        setattr(Tensor, name, _of_booleans(method))
+        _made.undone_by(functools.partial(setattr, Tensor, name, method))
+    _made.tell("a mask of bytes chooses where they are not zero, as in older versions of torch")
+    return True
+
+
+def _of_booleans(method: Any) -> Any:
+    @functools.wraps(method)
+    def filled(self: Tensor, mask: Tensor, value: Any) -> Any:
+        return method(self, mask.bool() if mask.dtype is torch.uint8 else mask, value)
+
+    setattr(filled, _LEFT_OUT, ())
+    return filled
 
 
 def _by_torch(error: BaseException) -> bool:
@@ -251,6 +280,18 @@ def _cache_given_back(error: AttributeError) -> bool:
     return True
 
 
+def _setting_given_back(error: AttributeError) -> bool:
+    """Give configurations of transformers an entry back that all of them had."""
+    base = next((c for c in type(error.obj).__mro__ if c.__module__ == "transformers.configuration_utils" and c.__name__.lower() == _BASE), None)
+    name = str(error.name)
+    if base is None or name in vars(base):
+        return False
+    setattr(base, name, _OF_SETTINGS[name])
+    _made.undone_by(functools.partial(delattr, base, name))
+    _made.tell(f"`{name}`, which configurations of this version of transformers may lack, is `{_OF_SETTINGS[name]}`, as by default before")
+    return True
+
+
 def _moved(error: ImportError) -> bool:
     """Give a module of transformers the names that another one of its modules has now."""
     said = _CANNOT.search(str(error))
@@ -267,6 +308,12 @@ def _moved(error: ImportError) -> bool:
 
 _METHODS = {"get_head_mask": _head_mask, "invert_attention_mask": _inverted}
 _OF_CACHES = {"from_legacy_cache": classmethod(_from_legacy), "to_legacy_cache": _to_legacy, "get_usable_length": _usable_length}
+_BASE = "pretrainedconfig"
+_OF_SETTINGS: dict[str, Any] = {
+    **dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id", "sep_token_id", "decoder_start_token_id", "cross_attention_hidden_size")),
+    **dict.fromkeys(("is_decoder", "add_cross_attention", "tie_encoder_decoder", "torchscript", "use_bfloat16"), False),
+    "chunk_size_feed_forward": 0,
+}
 _CANNOT = re.compile(r"cannot import name '(\w+)'")
 
 

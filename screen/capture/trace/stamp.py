@@ -5,7 +5,8 @@ differ between members, or between their arguments (usually the index), may be l
 A member is passed over only when two before it left equal logs and it is fed just as they were: its tensors are the outputs of the member before
 it, or the very tensors that they were given too. It then hands on what it got, so the graph is that of a shallower model, and `Graph.repeats` says
 how often each member stands for others. The first, the second and the last member of each class always run, and of a long container one in each
-half by chance: what differs for a reason that no attribute shows (a counter of the caller) makes the whole model run.
+half by chance: what differs for a reason that no attribute shows (a counter of the caller) makes the whole model run, and so do members that are
+called again: a table of members says nothing of which call stands for which.
 """
 
 from __future__ import annotations
@@ -125,6 +126,9 @@ class _Container:
 
     def call(self, position: int, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """A member is called: run it, or hand on what it got."""
+        if any(member == position for member, _ in self.order):
+            self.unequal |= any(member != run for member, run in self.order)  # a member stands for others in each round, not in all of them
+            return self._whole(position, forward, args, kwargs)
         leaves, spec = tree_flatten((args, kwargs))
         base = self.bases[position]
         if base in self.few and base not in self.sizes:

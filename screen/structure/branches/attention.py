@@ -318,6 +318,13 @@ class Attention:
             (self.from_memory(c.k) or (c.v is not None and self.from_memory(c.v))) and not self.from_memory(c.q) for c in self.cores
         )
 
+    @cached_property
+    def _beside(self) -> frozenset[int]:
+        """States of streams that begin without this one, also where they later read it: two streams that look at each other in turn."""
+        branch = self.branch
+        others = (c for c in branch.chains.streams if c is not branch.chain and branch.flow.data[c.nodes[0]] and not branch.is_fed(c.nodes[0]))
+        return frozenset(n for c in others for n in c.nodes)
+
     def from_memory(self, node: int) -> bool:
         """Whether a value depends on another stream, or on what this one was made from alone, and not on this one. What an earlier block made of
         another stream counts as that."""
@@ -332,9 +339,10 @@ class Attention:
                 continue
             seen.add(here)
             border = branch.border(here)
-            if border == "raw" or here in own or (border == "earlier" and branch.chain.inner):
+            if border == "raw" or here in own:
                 return False
-            if border == "memory" or (flow.data[here] and (not branch.is_fed(here) or branch.is_beside(here))):
+            apart = border == "memory" or (border == "earlier" and here in branch.chains.main_nodes) or here in self._beside
+            if apart or (flow.data[here] and (not branch.is_fed(here) or branch.is_beside(here))):
                 memory = True
             elif border in (None, "earlier"):
                 stack.extend(flow.graph.nodes[here].inputs)

@@ -63,7 +63,10 @@ class Branch(Region):
         read as well (queries of a whole stage): an earlier value."""
         closed = {e.node: e.scale for e in self.exit.scales if e.kind == "gate" and e.scale is not None and is_bounded_gate(self.flow, e.scale)}
         norms = self.norms.by_node
-        normed = {i for i in self.region if (norm := norms.get(i)) is not None and norm.of_tokens and "raw" in self.way(norm.source)}
+        normed = {
+            i for i in self.region
+            if (norm := norms.get(i)) is not None and norm.of_tokens and "raw" in self.way(norm.source) and not self.is_of_mapped_parts(norm)
+        }
         leads, biases = set[int](), self._logit_biases  # to the output, past neither
         for node in reversed(self.region):
             ways = [u for u in self.flow.graph.users[node] if u in leads and u not in normed and closed.get(u) != node and (u, node) not in biases]
@@ -71,20 +74,28 @@ class Branch(Region):
                 leads.add(node)
         updates = {e.node for e in self.entries if e.ways == {"raw"} and any(self.flow.depends(gate, e.node) for gate in self.update_gates)}
         raw = [e for e in self.entries if "raw" in e.ways and "normed" not in e.ways]
-        shared = {e.node for e in raw if self._is_shared(e.node) or all(map(self._is_context, (i for i in e.operands if "raw" in self.way(i))))}
+        own = not all(self._is_shared(e.node) for e in self.entries) if raw else False  # else what is read elsewhere is what the branch itself gives
+        shared = {
+            e.node for e in raw
+            if (own and self._is_shared(e.node)) or all(map(self._is_context, (i for i in e.operands if "raw" in self.way(i))))
+        }
         return frozenset({e.node for e in self.entries} - leads - self._carried_into(normed) | updates | shared)
 
     def _is_shared(self, entry: int) -> bool:
         """Whether other branches read what this entry makes, in front of the output."""
-        flow, seen, stack = self.flow, set[int](), [entry] if entry != self.output else []
+        seen, stack = set[int](), [entry] if entry != self.output else []
         while stack:
-            for user in flow.graph.users[stack.pop()]:
+            for user in self._readers(stack.pop()):
                 if user in self.members:
                     stack += [user] if user not in seen and user != self.output else []
                     seen.add(user)
                 elif self._is_elsewhere(user):
                     return True
         return False
+
+    def _readers(self, node: int) -> list[int]:
+        """What reads a value, and not its shape or type alone (`mask.expand_as(logits)`)."""
+        return [user for user in self.flow.graph.users[node] if node in self.flow.counting[user]]
 
     def _is_elsewhere(self, user: int) -> bool:
         """Whether later states of the stream depend on what is no part of this branch and no state itself."""
@@ -123,7 +134,7 @@ class Branch(Region):
         """Whether a value, no state of the stream, is read by other branches of it as well, as it is or behind views."""
         flow = self.flow
         while node not in self.states:
-            if any(map(self._is_elsewhere, flow.graph.users[node])):
+            if any(map(self._is_elsewhere, self._readers(node))):
                 return True
             data = [i for i in flow.counting[node] if flow.data[i]]
             if len(data) != 1 or self.key[node]:

@@ -11,7 +11,7 @@ from screen.graph import Ref
 from screen.structure.chains.chain import Chain
 from screen.structure.chains.find import Chains
 from screen.structure.chains.identity_edges import Edge
-from screen.structure.dataflow import Flow
+from screen.structure.dataflow import Flow, axes_of, mask_of
 from screen.structure.norms.find import Norms
 from screen.structure.types import Norm
 
@@ -239,9 +239,24 @@ class Region:
             for source in (norm.source,) if norm is not None else self.flow.counting[node]:
                 ways |= table.get(source, NOTHING) if source in members else self.way(source, table)
             if norm is not None and ways and norm.of_tokens:
-                ways = frozenset(_NORMED.get(w, w) for w in ways)
+                ways = NOTHING if self.is_of_mapped_parts(norm) else frozenset(_NORMED.get(w, w) for w in ways)
             table[node] = ways
         return table
+
+    def is_of_mapped_parts(self, norm: Norm) -> bool:
+        """Whether a norm stands on features that are laid beside one another, some of which this branch has mapped: it is none of what is read."""
+        flow, node = self.flow, norm.source
+        while node in self.members and flow.classes[node] in ("view", "alias") and flow.graph.nodes[node].inputs:
+            node = flow.graph.nodes[node].inputs[0]
+        here = flow.graph.nodes[node]
+        if node not in self.members or here.op not in ("cat", "concat"):
+            return False
+        (axis,) = axes_of(flow.operand(here, 1, "dim") or 0, len(here.shape or ()))
+        if (axis in norm.axes) == (norm.type == "batchnorm"):
+            return False
+        own = mask_of(i for i in self.region if self.key[i])
+        mapped = [bool(flow.keys[i] & own) for i in here.inputs]
+        return any(mapped) and not all(mapped)
 
     def way(self, node: int, table: dict[int, Way] | None = None) -> Way:
         """How the stream reaches a node of the region or of its border."""

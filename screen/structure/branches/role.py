@@ -6,6 +6,7 @@ import itertools
 from dataclasses import dataclass
 from functools import cached_property
 
+from screen.graph import numel
 from screen.structure.branches.attention import Attention
 from screen.structure.branches.branch import Branch
 from screen.structure.branches.weight_maps import Maps
@@ -148,18 +149,44 @@ class Mixer:
         return bool(scans) or self._carries_state()
 
     def _has_steps(self) -> bool:
-        """A step Δ = softplus(·) of the data that sets a decay multiplies the input as well (a discretised state space). Where the decay alone
-        forgets, beside products of two maps of the data, it is a gated linear attention."""
+        """A step Δ of the data that sets a decay, softplus(·) or what a trained A multiplies in exp(Δ·A), multiplies the input as well (a discretised
+        state space). Where the decay alone forgets, beside products of two maps of the data, it is a gated linear attention."""
         flow, members = self.branch.flow, self.branch.members
         steps = {i for i in self.branch.region if flow.graph.nodes[i].op == "softplus" and flow.data[i]}
+        bare = self._bare_steps()
         for index in self.branch.region:
             node = flow.graph.nodes[index]
             if node.op != "mul" or len(node.inputs) != 2:
                 continue
             for step, other in (node.inputs, node.inputs[::-1]):
-                if self._behind_views(step) in steps and flow.data[other] and other in members:
+                is_step = self._behind_views(step) in steps or (self._viewed(step) in bare and self._viewed(other) not in bare)
+                if is_step and flow.data[other] and other in members:
                     return True
         return False
+
+    def _bare_steps(self) -> set[int]:
+        """Values of the data that a weight multiplies in the exponent of a decay, exp(−Δ·A)."""
+        flow, found = self.branch.flow, set[int]()
+        for index in self.branch.region:
+            here = flow.graph.nodes[index]
+            if here.op not in ("exp", "exp2") or not here.inputs:
+                continue
+            made = flow.graph.nodes[self._viewed(here.inputs[0])]
+            while made.op in ("neg", "mul", "div") and len(made.inputs) == 1:
+                made = flow.graph.nodes[self._viewed(made.inputs[0])]
+            pairs = [made.inputs, made.inputs[::-1]] if made.op == "mul" and len(made.inputs) == 2 else []
+            found.update(self._viewed(step) for step, weight in pairs if flow.data[step] and flow.trained[weight])
+        return found
+
+    def _viewed(self, node: int) -> int:
+        """The value behind views and copies, of all its entries."""
+        flow, nodes = self.branch.flow, self.branch.flow.graph.nodes
+        while flow.classes[node] in ("view", "alias", "part") and nodes[node].inputs:
+            below = nodes[nodes[node].inputs[0]]
+            if flow.classes[node] == "part" and (below.shape is None or numel(below.shape) != numel(nodes[node].shape or ())):
+                break
+            node = below.index
+        return node
 
     def _behind_views(self, node: int) -> int:
         """The value behind views, parts and clamps."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -129,21 +131,34 @@ def _norms_above(reader: Reader) -> list[int]:
     The final norm of another stream, a map behind it (the stage before), is that one's."""
     flow, norms = reader.flow, reader.chains.edges.norms.by_node
     others = {n for c in reader.chains.streams if c is not reader.chain for n in c.nodes}
-    found: list[int] = []
-    seen: set[int] = set()
-    stack = list(flow.graph.nodes[reader.chain.nodes[0]].inputs)
-    while stack:
-        node = stack.pop()
-        if node in seen or node in others or flow.mixing[node] or not flow.data[node]:
-            continue
-        seen.add(node)
-        between = flow.keys[reader.chain.nodes[0]] & ~flow.keys[node]
+    start, known = reader.chain.nodes[0], dict[int, list[int]]()
+    for edge in reader.segments[0].edges:  # what is added before the first branch, and is made of nothing of the stream
+        if edge.kind == "add" and not any(flow.depends(i, reader.chain.nodes[0]) for i in reader.chains.others(edge)):
+            start = edge.node
+
+    def above(node: int) -> list[int]:
+        """Those at a value or before it; none where it is a sum of what is normed and of another map of data that is not."""
+        if node in others or flow.mixing[node] or not flow.data[node]:
+            return []
+        between = flow.keys[start] & ~flow.keys[node]
         if node in norms and flow.root(norms[node].source) in others and any(flow.weighted[i] for i in nodes_of(between)):
-            continue
-        if node in norms and norms[node].type != "batchnorm" and flow.learned[node]:  # data that are standardised are not embedded yet
-            found.append(node)
-        stack.extend(flow.graph.nodes[node].inputs)
-    return found
+            return []
+        own = [node] if node in norms and norms[node].type != "batchnorm" and flow.learned[node] else []  # standardised data are not embedded yet
+        return own + before(node)
+
+    def before(node: int) -> list[int]:
+        parts = [(i, known.get(i, [])) for i in flow.graph.nodes[node].inputs]
+        bare = [i for i, found in parts if not found and flow.data[i] and flow.graph.nodes[node].op == "add" and is_mapped(i, node)]
+        return [] if bare else [n for _, found in parts for n in found]
+
+    def is_mapped(node: int, add: int) -> bool:
+        """Whether a map that no other operand of a sum has passed, and no lookup, is behind a value."""
+        rest = functools.reduce(operator.or_, (flow.keys[i] for i in flow.graph.nodes[add].inputs if i != node), 0)
+        return any(flow.weighted[i] and flow.graph.nodes[i].op != "embedding" for i in nodes_of(flow.keys[node] & ~rest))
+
+    for node in nodes_of(flow.ancestors[start]):  # in topological order
+        known[node] = above(node) if node != start else before(node)
+    return list(dict.fromkeys(known.get(start, [])))
 
 
 def _final_norm(ends: Ends, pooled: bool) -> Tri:

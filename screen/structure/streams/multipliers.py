@@ -122,13 +122,13 @@ class Scales:
         return node if node in norms and norms[node].to_rms else start
 
     def _is_gain(self, node: int) -> bool:
-        """A parameter, perhaps plus or times a number: `w`, `1 + w`; a sigmoid of one is a scale."""
+        """A parameter in whichever type, perhaps plus or times a number: `w`, `1 + w`; a sigmoid of one is a scale."""
         flow = self.reader.flow
         while flow.graph.nodes[node].op != "parameter":
-            here = flow.graph.nodes[node]
-            if len(here.inputs) != 1 or not (flow.classes[node] == "view" or here.op in ("add", "sub", "mul", "div", "neg")):
+            here, read = flow.graph.nodes[node], flow.counting[node]
+            if len(read) != 1 or not (flow.classes[node] in ("view", "alias") or here.op in ("add", "sub", "mul", "div", "neg")):
                 return False
-            node = here.inputs[0]
+            node = read[0]
         return True
 
     def of_branch(self, position: int, branch: Branch) -> Scale:
