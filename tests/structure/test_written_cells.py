@@ -28,13 +28,23 @@ class Cell(nn.Module):
         return z * x + (1 - z) * candidate if self.order == 0 else (1.0 - z) * candidate + x * z
 
 
+class Gated(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.gate, self.down = nn.Linear(D, 40), nn.Linear(D, 40), nn.Linear(40, D)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.down(self.up(x) * nn.functional.silu(self.gate(x)))
+        return out
+
+
 class Recurrent(nn.Module):
     """Attention and a net, a cell each."""
 
-    def __init__(self, normed: bool = True, order: int = 0) -> None:
+    def __init__(self, normed: bool = True, order: int = 0, gated: bool = False) -> None:
         super().__init__()
         self.norms = nn.ModuleList(nn.LayerNorm(D) if normed else nn.Identity() for _ in range(2))
-        self.attn, self.ffn, self.cells = Attention(), FFN(), nn.ModuleList(Cell(order) for _ in range(2))
+        self.attn, self.ffn, self.cells = Attention(), Gated() if gated else FFN(), nn.ModuleList(Cell(order) for _ in range(2))
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.cells[0](x, self.attn(self.norms[0](x)))
@@ -71,12 +81,12 @@ def read(model: nn.Module) -> Report:
     return screen.check(model, example_inputs=torch.randn(2, TOKENS, D), spot_check=False)
 
 
-@pytest.mark.parametrize("order", [0, 1])
-def test_a_written_cell_joins_one_branch_that_is_placed_by_its_norm(order: int) -> None:
-    (stream,) = read(Stack(lambda: Recurrent(order=order), 4)).streams
+@pytest.mark.parametrize(("order", "gated"), [(0, False), (1, False), (1, True)])
+def test_a_written_cell_joins_one_branch_that_is_placed_by_its_norm(order: int, gated: bool) -> None:
+    (stream,) = read(Stack(lambda: Recurrent(order=order, gated=gated), 4)).streams
     assert stream.depth == 4
     for kind in stream.kinds:
-        assert [(b.role, b.placement, b.parallel_group) for b in kind.sublayers] == [("attention", "pre", None), ("ffn", "pre", None)]
+        assert [(b.role, b.placement, b.parallel_group) for b in kind.sublayers] == [("attention", "pre", None), ("gated_ffn" if gated else "ffn", "pre", None)]
         assert {(b.residual.alpha_kind) for b in kind.sublayers} == {"data"}
 
 

@@ -341,7 +341,8 @@ class Mixer:
                 continue
             data = [i for i in dict.fromkeys(node.inputs) if flow.data[i] and flow.keys[i] & mine]
             wide = [i for i in data if (flow.graph.nodes[i].shape or (0,))[-1] > 1]
-            if any(flow.depends(gate, i) or gate == i or self.branch.is_rest(i, gate) for gate in gates for i in wide):
+            behind = [gate for gate in gates if not flow.depends(gate, index)]  # a gate that reads the branch is made of all products inside of it
+            if any(flow.depends(gate, i) or gate == i or self.branch.is_rest(i, gate) for gate in behind for i in wide):
                 continue
             if any(not flow.keys[i] & mine & ~updates for i in wide):
                 continue
