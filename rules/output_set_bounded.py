@@ -164,7 +164,8 @@ def _bounded(facts: Facts, sublayer: Sublayer, name: str, site: Site) -> Outcome
     if rests:
         message = f"{name}: the branch's output is bounded over all its weights where {'; and where '.join(rests)}; the graph does not show that."
         return Outcome("conditional", message, site, theorem=THEOREM, assumptions=given, condition="converged-iteration")
-    message = f"{name}: the branch's output is bounded over all its weights, norm gains held fixed, and the Hamiltonian is finite."
+    fixed = "norm gains and its learned scale" if sublayer.branch.kind == "learned" else "norm gains"
+    message = f"{name}: the branch's output is bounded over all its weights, {fixed} held fixed, and the Hamiltonian is finite."
     return Outcome("holds", message, site, theorem=THEOREM, assumptions=given, numbers=numbers)
 
 

@@ -136,7 +136,9 @@ def _kept(facts: Facts, stream: Stream, law: str, numbers: tuple[tuple[str, Numb
         reach = "whatever the weights but norm gains" if whole == "bounded" else "at fixed weights"
         return Outcome("holds", f"the size of `{stream.name}` does not depend on depth, {reach}.", site, theorem="‖x_l‖ ≤ b per token, in rms")
     if whole in HELD:
-        message = f"`{stream.name}` grows at most linearly with depth, whatever the weights but norm gains: every branch's output is bounded."
+        scaled = any(sub.branch.kind == "learned" for kind in stream.kinds for sub in kind.sublayers)
+        free = "norm gains and learned scales" if scaled else "norm gains"
+        message = f"`{stream.name}` grows at most linearly with depth, whatever the weights but {free}: every branch's output is bounded."
         total = normed_total(facts, stream)
         lines = () if total is None else (*growth(total), *(growth_of_kan(total, stream.width) if stream.width else ()))
         theorem = "‖x_N‖ ≤ ‖x_0‖ + Σ b_l per token" if total is None else "‖x_N‖ ≤ ‖x_0‖ + Σ s·(max|γ| + rms β) per token, in rms"

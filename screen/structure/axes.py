@@ -88,6 +88,12 @@ class Features:
         axis = self._contracted(node, len(source.axes))
         return source.any(axis) if -len(source.axes) <= axis else None
 
+    def maps_others(self, node: Node) -> bool:
+        """Whether a weight contracts an axis of a value that is known to hold no features: a map over tokens."""
+        source = next((i for i in node.inputs if self.flow.data[i]), None)
+        rank = len(self.flow.graph.nodes[source].shape or ()) if source is not None else 0
+        return source is not None and rank > 0 and self.spans_others(source, (self._contracted(node, rank),))
+
     def _contracted(self, node: Node, rank: int) -> int:
         """The axis (negative) that a weight contracts: of a convolution its channels."""
         if node.op.startswith("conv"):

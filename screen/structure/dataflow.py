@@ -263,6 +263,14 @@ class Flow:
             node = self.graph.nodes[node].inputs[0]
         return node
 
+    def is_part_of_mapped(self, part: int, other: int) -> bool:
+        """Whether a value is cut from one that another value is made of by weights."""
+        cut = False
+        while self.graph.nodes[part].inputs and self.classes[part] in ("view", "part"):
+            cut = cut or self.classes[part] == "part"
+            part = self.graph.nodes[part].inputs[0]
+        return cut and self.depends(other, part) and bool(self.keys[other] & ~self.keys[part])
+
     def _adds_axes(self, node: Node) -> bool:
         """`x[..., None]`: all entries, in their order."""
         shape, before = node.shape, self.graph.nodes[node.inputs[0]].shape

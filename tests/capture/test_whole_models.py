@@ -524,3 +524,43 @@ class _Layer(nn.Module):
 def test_layers_of_several_kinds_in_no_order_are_a_stack(kinds: str, depth: int) -> None:
     """Six layers with several branches each are no parts of one block, whatever each of them is; two may be."""
     assert looks(Unlike(kinds), (torch.zeros(2, TOKENS, D, device="meta"),), {}).depth == depth
+
+
+def test_a_member_of_several_branches_that_comes_back_is_a_block_whatever_stands_between() -> None:
+    assert stacked("ABABA", [True] * 5) == 5 and stacked("ABA", [True, False, True]) == 3 and stacked("ABA", [False, True, False]) == 0
+
+
+class Reads(nn.Module):
+    """Looks at a memory, in some blocks, and thinks."""
+
+    def __init__(self, reads: bool) -> None:
+        super().__init__()
+        self.look = nn.MultiheadAttention(D, 4, batch_first=True) if reads else None
+        self.mix, self.ffn, self.norms = Attention(), FFN(), nn.ModuleList(nn.LayerNorm(D) for _ in range(3))
+
+    def forward(self, x: Tensor, memory: Tensor) -> Tensor:
+        x = self.norms[0](x + self.mix(x))
+        if self.look is not None:
+            x = self.norms[1](x + self.look(x, memory, memory)[0])
+        out: Tensor = self.norms[2](x + self.ffn(x))
+        return out
+
+
+class Queries(nn.Module):
+    """Every second of five blocks reads the memory; the queries come from outside, as wide as the blocks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.layers = nn.LayerNorm(D), nn.ModuleList(Reads(n % 2 == 0) for n in range(5))
+
+    def forward(self, queries: Tensor, memory: Tensor) -> Tensor:
+        x = self.norm(queries)
+        for layer in self.layers:
+            x = layer(x, memory)
+        return x
+
+
+def test_blocks_that_read_a_memory_in_turns_are_a_model_and_no_block() -> None:
+    report = screen.check(Queries(), example_inputs=(torch.zeros(2, 5, D), torch.zeros(2, 7, D)), spot_check=False)
+    (stream,) = (s for s in report.streams if s.role != "inner")
+    assert (stream.depth, [k.count for k in stream.kinds], stream.embed_norm) == (5, [3, 2], True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from screen.ops.scalars import BOUNDED
 from screen.structure.branches.output import Exit, is_bounded_gate, walk_out
 from screen.structure.branches.region import NOTHING, Region
+from screen.structure.dataflow import number
 from screen.structure.types import Tri, Unknown
 
 
@@ -59,9 +61,10 @@ class Branch(Region):
     def gates(self) -> frozenset[int]:
         """Entries that read the stream and do no more than gate: with a bounded factor what the branch gives, or with any factor what a norm at its
         input then normalises. Both are multipliers with a place of their own (s of the branch, copies of a stream). So do the maps of the stream that
-        make the gate of an update, z ⊙ x + (1 − z) ⊙ n (GRU), those that make no more than a bias of logits, and those that make what later branches
-        read as well (queries of a whole stage): an earlier value."""
+        make the gate of an update, z ⊙ x + (1 − z) ⊙ n, or of the state in its cell, n = tanh(F + r ⊙ x) (GRU), those that make no more than a bias
+        of logits, and those that make what later branches read as well (queries of a whole stage): an earlier value."""
         closed = {e.node: e.scale for e in self.exit.scales if e.kind == "gate" and e.scale is not None and is_bounded_gate(self.flow, e.scale)}
+        closed |= self._gated_states
         norms = self.norms.by_node
         normed = {
             i for i in self.region
@@ -162,7 +165,32 @@ class Branch(Region):
         if add.op == "sub":
             edges = [e for user in graph.users[self.add] for e in self.chains.into[user] if e.source == self.add and e.kind in ("gate", "free")]
             found = [e.scale for e in edges if e.scale is not None and is_bounded_gate(self.flow, e.scale)]
-        return tuple(found)
+        kept = [g for g in self.stream_gates if is_bounded_gate(self.flow, g)]
+        taken = graph.nodes[self.flow.root(self.output)].inputs if graph.nodes[self.flow.root(self.output)].op == "mul" else ()
+        return (*found, *(g for g in kept if any(self.is_rest(i, g) for i in taken)))
+
+    def is_rest(self, node: int, gate: int) -> bool:
+        """Whether a value is 1 − g."""
+        here = self.flow.graph.nodes[self.flow.root(node)]
+        return here.op in ("sub", "rsub") and here.inputs == (gate,) and 1.0 in map(number, here.args)
+
+    @cached_property
+    def _gated_states(self) -> dict[int, int]:
+        """Product -> bounded factor, where the other one is a state of the stream itself, as it is or behind views, and the sum with a map of the
+        branch goes into a bounded function: a cell forgets some of the state."""
+        flow, found = self.flow, dict[int, int]()
+        for node in (n for n in self.region if flow.graph.nodes[n].op == "mul"):
+            inputs = flow.graph.nodes[node].inputs
+            for gate, state in (inputs, inputs[::-1]) if len(inputs) == 2 else ():
+                if is_bounded_gate(flow, gate) and flow.root(state) in self.states and self._is_summed(node):
+                    found[node] = gate
+        return found
+
+    def _is_summed(self, node: int) -> bool:
+        """Whether the one thing that is made of a value is its sum with a map, in a bounded function."""
+        flow, users = self.flow, self.flow.graph.users
+        (add, *more) = users[node] or [node]
+        return not more and flow.graph.nodes[add].op == "add" and all(flow.graph.nodes[u].op in BOUNDED for u in users[add])
 
     @cached_property
     def exit(self) -> Exit:

@@ -60,7 +60,8 @@ class Mixer:
             return "other"
         if self.attention.cores:
             return "cross_attention" if self.attention.reads_memory() else "attention"
-        if any(op.startswith("fft") or op in ("stft", "istft", "rfft", "irfft") for op in self.ops):
+        filtered = self._filters_frequencies
+        if not filtered and any(op.startswith("fft") or op in ("stft", "istft", "rfft", "irfft") for op in self.ops):
             if len(self.weights) >= 3 and any(self.branch.flow.classes[i] == "softmax" for i in self.branch.region):
                 return "cross_attention" if any("memory" in w for e in self.branch.entries for w in e.ways) else "attention"  # auto-correlation
             return "fourier"
@@ -74,13 +75,25 @@ class Mixer:
             return "attention" if self._is_predicted() else "linear_attention"
         if self._products() or self._chooses():
             return "moe"
-        if self._has_conv():
+        if filtered or self._has_conv():
             return "conv"
         if self._routes():
             return "moe"
         if any(op.startswith(("avg_pool", "max_pool", "adaptive_")) for op in self.ops) and not self.weights:
             return "pooling"
         return "linear_attention" if self._sums_weighed_tokens() else self._feed_forward()
+
+    @property
+    def _filters_frequencies(self) -> bool:
+        """A transform of the data is multiplied by what weights alone make, and transformed back: a filter over all places, however long."""
+        flow, nodes = self.branch.flow, self.branch.flow.graph.nodes
+        forth = mask_of(i for i in self.branch.region if nodes[i].op.startswith(("fft_fft", "fft_rfft")) and flow.data[i])
+        for index in (i for i in self.branch.region if nodes[i].op.startswith(("fft_ifft", "fft_irfft")) and forth):
+            product = nodes[self._behind_views(nodes[index].inputs[0])]
+            own = [i for i in dict.fromkeys(product.inputs) if flow.data[i]]
+            if product.op == "mul" and len(own) == 1 and flow.ancestors[product.index] & forth and any(map(flow.trained.__getitem__, product.inputs)):
+                return True
+        return False
 
     def _is_predicted(self) -> bool:
         """Whether its one product weighs values by a softmax of what a map makes of each place (outlook attention, a dense synthesizer)."""
@@ -355,7 +368,8 @@ class Mixer:
                 continue
             data = [i for i in dict.fromkeys(node.inputs) if flow.data[i] and flow.keys[i] & mine]
             wide = [i for i in data if (flow.graph.nodes[i].shape or (0,))[-1] > 1]
-            if any(flow.depends(gate, i) or gate == i for gate in gates for i in wide):
+            behind = [gate for gate in gates if not flow.depends(gate, index)]  # a gate that reads the branch is made of all products inside of it
+            if any(flow.depends(gate, i) or gate == i or self.branch.is_rest(i, gate) for gate in behind for i in wide):
                 continue
             if any(not flow.keys[i] & mine & ~updates for i in wide):
                 continue

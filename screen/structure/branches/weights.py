@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from screen.structure.branches.branch import Branch
 from screen.structure.dataflow import mask_of
+from screen.structure.tables import is_looked_up, is_map_of_each
 
 
 def weights_of(branch: Branch, *, filters: bool = True) -> list[int]:
@@ -59,10 +60,6 @@ def slices_of(branch: Branch) -> int:
 def is_table(branch: Branch, index: int) -> bool:
     """A product with rows looked up in a table (relative positions): a bias that depends on data, no map."""
     flow = branch.flow
-    for source in flow.graph.nodes[index].inputs:
-        node = flow.root(source)
-        here = flow.graph.nodes[node]
-        by_tensor = here.op in ("embedding", "index_select", "gather", "index") or (here.op == "getitem" and len(here.inputs) > 1)
-        if flow.trained[node] and by_tensor:
-            return flow.classes[index] == "product"
-    return False
+    looked_up = (i for i in flow.graph.nodes[index].inputs if is_looked_up(flow, flow.root(i)))
+    first = next(looked_up, None)
+    return first is not None and flow.classes[index] == "product" and not is_map_of_each(flow, index, first)

@@ -10,16 +10,17 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
 from screen.structure.chains.chain import Chain, behind_embedding
 from screen.structure.chains.identity_edges import Edge, Edges
-from screen.structure.chains.longest import Best, leads_through, leads_to, own_adds, way_between
+from screen.structure.chains.longest import Best, leads_through, leads_to, own_adds
 from screen.structure.chains.mixing import is_of_mixing, reads_branch
 from screen.structure.chains.pieces import is_piece
+from screen.structure.chains.skips import around_activations, around_norms
 from screen.structure.dataflow import Flow, nodes_of, strip
 from screen.structure.logits import feeds_softmax
 from screen.structure.norms.find import Norms
@@ -64,44 +65,32 @@ class Chains:
 
     @cached_property
     def best(self) -> tuple[Best, ...]:
-        """The longest chain to each node. Skips around norms, one after the other, carry a stream, and what they lead around is one branch each."""
-        around = self._around_norms
-        return self._longest({n: edge for n, (edge, _) in around.items()}) if around else self._any
+        """The longest chain to each node. Skips around norms, one after the other, carry a stream, and what they lead around is a branch each."""
+        around = {n: edge for n, (edge, _) in self._skips.items()}
+        return self._longest(around, frozenset(self.cells)) if around else self._any
 
     @cached_property
     def _any(self) -> tuple[Best, ...]:
         return self._longest({})
 
     @cached_property
-    def _around_norms(self) -> dict[int, tuple[Edge, frozenset[int]]]:
-        """Sum -> the edge around a norm of the longest chain to it, which takes nothing off it, and the nodes in between: of sums that follow each
-        other past no norm, no fewer of them than adds in between (else those are the depth, and the skips long ones)."""
-        table = self._any
-        found: dict[int, tuple[Edge, list[int]]] = {}
-        for node, best in enumerate(table):
-            if best.edge is None or best.edge.kind != "add":
-                continue
-            for edge in (e for e in self.into[node] if e.source != best.edge.source):
-                fork = edge.source
-                while (step := table[fork].edge) is not None and step.kind in ("same", "scale"):
-                    fork = step.source
-                way = way_between(table, best.edge.source, fork)
-                off = any(e.source == fork and (e.factor or 0) < 0 for i in (node, *way) for e in self.into[i])  # x + w·(F − x) is a mean of both
-                if edge.kind == "add" and table[way[0]].norms > table[way[-1]].norms and not off:
-                    found[node] = edge, way
-        pairs = [(one, other) for one in found for other, (_, way) in found.items() if one < other and leads_to(table, way[-1], one)]
-        chosen = {node: found[node] for pair in pairs for node in pair}
-        most = max((sum(table[i].adds for i in way[:-1]) for _, way in chosen.values()), default=0)
-        return {n: (edge, frozenset(way[:-1])) for n, (edge, way) in chosen.items()} if len(chosen) >= most else {}
+    def _skips(self) -> dict[int, tuple[Edge, frozenset[int]]]:
+        """Sum -> the edge around a norm or a function of the longest chain to it, and the nodes in between."""
+        return self.cells | around_norms(self._any, self.into)
 
-    def _longest(self, around: Mapping[int, Edge]) -> tuple[Best, ...]:
-        """Dynamic programme over nodes in data-flow order; `around`: the edges that are chosen into some sums."""
+    @cached_property
+    def cells(self) -> dict[int, tuple[Edge, frozenset[int]]]:
+        """Those around a function, of a sum with the same state: each adds a branch, whatever the gates on the state have read."""
+        return around_activations(self._any, self.into)
+
+    def _longest(self, around: Mapping[int, Edge], cells: Container[int] = ()) -> tuple[Best, ...]:
+        """Dynamic programme over nodes in data-flow order; `around`: the edges that are chosen into some sums; `cells`: those that add a branch."""
         table: list[Best] = []
         for index, edges in enumerate(self.into):
             chosen: tuple[int, Edge, bool] | None = None
             edges = () if index in self._steps else (around[index],) if index in around else edges
             for edge in edges:
-                adds = edge.kind == "add" and self.is_residual(edge, table[edge.source].source, table[edge.source].passed)
+                adds = edge.kind == "add" and (index in cells or self.is_residual(edge, table[edge.source].source, table[edge.source].passed))
                 adds = adds and not self._merges(table, edge) and not self._is_behind(table, edge)
                 adds = adds and not is_piece(self.flow, table, edge, self.others)
                 length = table[edge.source].length + adds
@@ -410,7 +399,7 @@ class Chains:
     @cached_property
     def _ends(self) -> list[int]:
         """Residual adds that reach an output, but those that a skip around a norm leads around."""
-        inside = frozenset[int]().union(*(nodes for _, nodes in self._around_norms.values()))
+        inside = frozenset[int]().union(*(nodes for _, nodes in self._skips.values()))
         return [i for i, b in enumerate(self.best) if b.adds and self.live >> i & 1 and i not in inside]
 
     def _dives(self, chain: Chain) -> int | None:

@@ -226,6 +226,17 @@ def _alias(flow: Flow, node: Node) -> list[Edge]:
     return [Edge(i, node.index, "join") for i in dict.fromkeys(node.inputs)]
 
 
+def _cat(flow: Flow, node: Node) -> list[Edge]:
+    """All parts; but none from a few entries of a state that are laid beside maps of it, which hold most (a class token kept, a strided filter of the
+    others): with those another state begins."""
+    nodes, size = flow.graph.nodes, numel(node.shape or ())
+    maps = [i for i in dict.fromkeys(node.inputs) if flow.data[i] and 2 * numel(nodes[i].shape or ()) > size]
+    edges = _all("join")(flow, node)
+    if len(maps) != 1 or len(edges) < 2:
+        return edges
+    return [e for e in edges if e.source == maps[0] or not flow.is_part_of_mapped(e.source, maps[0])]
+
+
 def _copied(flow: Flow, node: Node) -> list[Edge]:
     """`x.copy_(y)`: y."""
     source = flow.operand(node, 1, "src", "other")
@@ -236,7 +247,7 @@ _BY_OP: dict[str, Callable[[Flow, Node], list[Edge]]] = {
     "add": _add, "sub": _add, "mul": _mul, "div": _mul, "lerp": _lerp, "where": _where, "masked_fill": _first("same"),
     "neg": _first("scale"), "index_add": _accumulate,
     "scatter_add": _accumulate, "index_put": _index_put, "sum": _reduced_stack, "mean": _reduced_stack, "setitem": _all("join"),
-    "copy": _copied,
+    "copy": _copied, "cat": _cat,
     "alias": _alias, "clamp": _first("activation"), "pow": _first("activation"), "square": _first("activation"),
     "fill": lambda flow, node: [], "zero": lambda flow, node: [],
 }

@@ -7,6 +7,7 @@ from itertools import permutations
 
 from screen.structure.chains.identity_edges import Edge
 from screen.structure.dataflow import Flow
+from screen.structure.tables import is_looked_up, is_map_of_each
 
 
 def is_of_mixing(flow: Flow, edge: Edge) -> bool:
@@ -21,8 +22,8 @@ def is_of_mixing(flow: Flow, edge: Edge) -> bool:
 
 def _is_table(flow: Flow, node: int) -> bool:
     """Whether what is trained of a product are rows that were looked up."""
-    trained = [flow.graph.nodes[flow.root(i)] for i in flow.graph.nodes[node].inputs if flow.trained[i]]
-    looked = (n.op in ("embedding", "index_select", "gather", "index") or (n.op == "getitem" and len(n.inputs) > 1) for n in trained)
+    trained = [i for i in flow.graph.nodes[node].inputs if flow.trained[i]]
+    looked = (is_looked_up(flow, flow.root(i)) and not is_map_of_each(flow, node, i) for i in trained)
     return flow.classes[node] == "product" and bool(trained) and all(looked)
 
 

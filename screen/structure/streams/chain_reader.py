@@ -178,7 +178,8 @@ class ChainReader:
             carried = self.chains.into[edge.source]
             outputs = [
                 o for o in others
-                if self.flow.keys[o] & ~passed or self.chains.is_of_table(o, edge.source) or reads_branch(self.flow, carried, o, source)
+                if self.flow.keys[o] & ~passed or add in self.chains.cells or self.chains.is_of_table(o, edge.source)
+                or reads_branch(self.flow, carried, o, source)
             ]  # fmt: skip
             for output in outputs:
                 found.extend((position, b) for b in self._split(self._without_state(position, self._branch(add, edge.source, output))))

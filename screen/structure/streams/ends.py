@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from screen.structure.branches.weights import weights_of
 from screen.structure.chains.identity_edges import Edge
 from screen.structure.streams.blocks import Block, Placed, blocks
 from screen.structure.streams.equal_calls import Counterparts, EqualCalls
@@ -76,8 +77,14 @@ class Ends:
         if self.is_loop and graph.loop is not None:
             of_copy = {c: [i for i, s in enumerate(subs) if c in graph.call_path(graph.nodes[s.add].call)] for c in graph.loop.copies}
             return [Block(tuple(members), copy) for copy, members in of_copy.items() if members]
-        own = [(*signature(s), place) for s, place in zip(subs, _places(subs), strict=True)]
+        own = [(*signature(s), place, over) for s, place, over in zip(subs, _places(subs), self._over_tokens, strict=True)]
         return blocks(graph, [Placed(b.add, b.home, b.member, b.maps_in) for _, b in self.reader.branches], own)
+
+    @cached_property
+    def _over_tokens(self) -> list[bool]:
+        """Of each branch, whether some weight of it maps tokens: it is none of those that map features, however alike they are."""
+        nodes = self.reader.flow.graph.nodes
+        return [any(branch.norms.features.maps_others(nodes[i]) for i in weights_of(branch)) for _, branch in self.reader.branches]
 
     def positions(self, block: Block) -> list[int]:
         """Its adds, by their positions on the chain."""

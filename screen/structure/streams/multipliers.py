@@ -122,9 +122,9 @@ class Scales:
         return node if node in norms and norms[node].to_rms else start
 
     def _is_gain(self, node: int) -> bool:
-        """A parameter in whichever type, perhaps plus or times a number: `w`, `1 + w`; a sigmoid of one is a scale."""
+        """A parameter in whichever type, perhaps plus or times a number or with more axes: `w`, `1 + w`, `w[:, None]`; a sigmoid of one is a scale."""
         flow = self.reader.flow
-        while flow.graph.nodes[node].op != "parameter":
+        while flow.graph.nodes[node := flow.root(node)].op != "parameter":
             here, read = flow.graph.nodes[node], flow.counting[node]
             if len(read) != 1 or not (flow.classes[node] in ("view", "alias") or here.op in ("add", "sub", "mul", "div", "neg")):
                 return False
