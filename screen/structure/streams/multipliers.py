@@ -122,7 +122,7 @@ class Scales:
         return node if node in norms and norms[node].to_rms else start
 
     def _is_gain(self, node: int) -> bool:
-        """A parameter in whichever type, perhaps plus or times a number or with more axes: `w`, `1 + w`, `w[:, None]`; a sigmoid of one is a scale."""
+        """A parameter in any type, perhaps plus or times a number or with more axes: `w`, `1 + w`, `w[:, None]`; a sigmoid of one is a scale."""
         flow = self.reader.flow
         while flow.graph.nodes[node := flow.root(node)].op != "parameter":
             here, read = flow.graph.nodes[node], flow.counting[node]
