@@ -166,16 +166,12 @@ class Mixer:
         state space). Where the decay alone forgets, beside products of two maps of the data, it is a gated linear attention."""
         flow, members = self.branch.flow, self.branch.members
         steps = {i for i in self.branch.region if flow.graph.nodes[i].op == "softplus" and flow.data[i]}
+        products = [n for i in self.branch.region if (n := flow.graph.nodes[i]).op == "mul" and len(n.inputs) == 2]
+        pairs = [(step, other) for n in products for step, other in (n.inputs, n.inputs[::-1]) if flow.data[other] and other in members]
+        if any(self._behind_views(step) in steps for step, _ in pairs):
+            return True
         bare = self._bare_steps()
-        for index in self.branch.region:
-            node = flow.graph.nodes[index]
-            if node.op != "mul" or len(node.inputs) != 2:
-                continue
-            for step, other in (node.inputs, node.inputs[::-1]):
-                is_step = self._behind_views(step) in steps or (self._viewed(step) in bare and self._viewed(other) not in bare)
-                if is_step and flow.data[other] and other in members:
-                    return True
-        return False
+        return any(self._viewed(step) in bare and self._viewed(other) not in bare for step, other in pairs)
 
     def _bare_steps(self) -> set[int]:
         """Values of the data that a weight multiplies in the exponent of a decay, exp(−Δ·A)."""
