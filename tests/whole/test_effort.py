@@ -23,7 +23,7 @@ from screen.verdict.discover import run_rules
 
 STEPS_PER_SECOND = 8_000_000
 """Of facts and rules of five models, on two busy cores: 6 to 11 million."""
-KIND, MODEL, SCAN, STEP = 0.19, 0.71, 0.24, 0.0042
+KIND, MODEL, SCAN, STEP = 0.195, 0.75, 0.24, 0.0042
 """Seconds that a distinct kind of block, a whole model of any depth, and a block with an unrolled scan may take, and each of the steps over tokens
 that a further layer writes out."""
 LINEAR = 1.2

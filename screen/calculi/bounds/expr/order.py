@@ -5,6 +5,8 @@ Norms of one part of a parameter are ordered: max|w| <= largest row <= largest h
 
 from __future__ import annotations
 
+from itertools import repeat
+
 from screen.calculi.bounds.expr.form import can_be_at_most
 from screen.calculi.bounds.expr.node import ExprNode
 
@@ -34,17 +36,17 @@ def at_most(a: ExprNode, b: ExprNode) -> bool:
 
 def _compare(a: ExprNode, b: ExprNode) -> bool:
     if b.kind == "min":
-        return ((a.kind == "num" and a.value <= b.value) or b.value == float("inf")) and all(at_most(a, x) for x in b.args)
+        return ((a.kind == "num" and a.value <= b.value) or b.value == float("inf")) and all(map(at_most, repeat(a), b.args))
     if a.kind == "max":
-        return a.value == 0.0 and all(at_most(x, b) for x in a.args)
-    if a.kind == "min" and any(at_most(x, b) for x in a.args):
+        return a.value == 0.0 and all(map(at_most, a.args, repeat(b)))
+    if a.kind == "min" and any(map(at_most, a.args, repeat(b))):
         return True
-    if b.kind == "max" and any(at_most(a, x) for x in b.args):
+    if b.kind == "max" and any(map(at_most, repeat(a), b.args)):
         return True
     if a.kind == "sym" and b.kind == "sym":
         return _symbols(a.name, b.name)
     if b.kind == "add" and a.kind != "add":
-        return any(at_most(a, x) for x in b.args)
+        return any(map(at_most, repeat(a), b.args))
     if a.kind == "add" and b.kind == "add":
         return a.value <= b.value and len(a.args) <= len(b.args) and _covered(a.args, b.args)
     return _products(a, b)
