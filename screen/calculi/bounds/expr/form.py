@@ -32,7 +32,7 @@ class Form(NamedTuple):
 
 def can_be_at_most(one: Form, other: Form) -> bool:
     """Whether their forms may show that one expression is at most another; False is a proof that they do not."""
-    return not one.needs & ~other.has and one.top <= other.top + TOLERANCE and other.bottom <= one.bottom + TOLERANCE  # one line: it is asked often
+    return not one.needs & ~other.has and one.top <= other.top + TOLERANCE and other.bottom <= one.bottom + TOLERANCE
 
 
 def form_of(kind: str, name: str, args: tuple[Form, ...], powers: tuple[float, ...]) -> Form:
