@@ -335,7 +335,11 @@ def _gains(facts: Facts, sublayer: Sublayer) -> str:
     at_one = [b.log({s: entries.get(s, 1.0) for s in b.symbols()}) for b in bounds]
     free = {s for b in bounds for s in b.symbols() if b.log(dict.fromkeys(b.symbols(), 1.0) | {s: math.inf}) == math.inf}
     made = [(q, f" + {q.part.shift:g}" if q.part.shift else "") for q in analysis.bounds.quantities if q.symbol in free]
-    names = list(dict.fromkeys(f"`{q.parameter}`{plus}" for q, plus in made))
+    still = [name for name in dict.fromkeys(q.parameter for q, _ in made) if name not in facts.graph.parameters or name in facts.graph.frozen]
+    names = list(dict.fromkeys(f"`{q.parameter}`{plus}" for q, plus in made if q.parameter not in still))
+    if still:  # how large it is stands nowhere
+        kept = f"{' and '.join(f'`{name}`' for name in still)}, which {'does' if len(still) == 1 else 'do'} not train"
+        return " and ".join((*names, kept))
     if not names or max(at_one) == math.inf:
         return "the gains"
     its, them = ("its", "it") if len(names) == 1 else ("their", "them")
