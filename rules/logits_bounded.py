@@ -20,7 +20,7 @@ from screen.calculi.bounds.boundedness import INPUTS
 from screen.calculi.bounds.expr import Expr
 from screen.calculi.bounds.interpreter import TABLE
 from screen.facts.advice import NORM_BESIDE, ONE_KEY, added_to_logits, condition_on_logits, logit_growth, qk_norm_code
-from screen.facts.claims.derive import weighing
+from screen.facts.claims.derive import untrained, weighing
 from screen.facts.handed_logits import HUGE, add_up
 from screen.facts.queries import (
     are_logits_bounded, beside_products, do_logits_stay, free_softmaxes, growth_of, has_softmax, only_beside_grows, reads_grown_state,
@@ -335,7 +335,8 @@ def _gains(facts: Facts, sublayer: Sublayer) -> str:
     at_one = [b.log({s: entries.get(s, 1.0) for s in b.symbols()}) for b in bounds]
     free = {s for b in bounds for s in b.symbols() if b.log(dict.fromkeys(b.symbols(), 1.0) | {s: math.inf}) == math.inf}
     made = [(q, f" + {q.part.shift:g}" if q.part.shift else "") for q in analysis.bounds.quantities if q.symbol in free]
-    still = [name for name in dict.fromkeys(q.parameter for q, _ in made) if name not in facts.graph.parameters or name in facts.graph.frozen]
+    fixed = untrained(facts, analysis.bounds)
+    still = [name for name in dict.fromkeys(q.parameter for q, _ in made) if name in fixed]
     names = list(dict.fromkeys(f"`{q.parameter}`{plus}" for q, plus in made if q.parameter not in still))
     if still:  # how large it is stands nowhere
         kept = f"{' and '.join(f'`{name}`' for name in still)}, which {'does' if len(still) == 1 else 'do'} not train"

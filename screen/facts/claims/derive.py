@@ -257,7 +257,7 @@ def output_bounded(facts: Facts, sublayer: Sublayer) -> Tri:
     if bounds.bounded is not True or bounds.bound is None:
         return bounds.bounded
     width = next((s.width for s in facts.streams for k in s.kinds if sublayer in k.sublayers), None)
-    size = _size(bounds, bounds.bound, width or 1, plain=_stored(facts, bounds))
+    size = _size(bounds, bounds.bound, width or 1, plain=untrained(facts, bounds))
     if size is not None and size <= USEFUL:
         return True
     return Unknown(f"its bound is {'1e300' if size is None else format(size, '.2g')} in rms, which bounds nothing in practice", (sublayer.output,))
@@ -318,7 +318,7 @@ def _size(
     return math.exp(log) / math.sqrt(width) if log < 700 else None
 
 
-def _stored(facts: Facts, bounds: BranchBounds) -> frozenset[str]:
+def untrained(facts: Facts, bounds: BranchBounds) -> frozenset[str]:
     """Tensors that training does not change."""
     return frozenset(q.parameter for q in bounds.quantities) - (facts.graph.parameters.keys() - set(facts.graph.frozen))
 
@@ -335,7 +335,7 @@ def _high(facts: Facts, bounds: BranchBounds, bound: Expr | None, width: int, he
     if bound is None:
         return None
     values = _all_weights(bounds, bound, held)
-    fixed = _stored(facts, bounds)
+    fixed = untrained(facts, bounds)
     stored = [q.symbol for q in bounds.quantities if q.parameter in fixed and math.isfinite(values.get(q.symbol, math.inf))]
     stored += [name for name in bound.symbols() if name == TABLE]
     if stored and bound.log(values | {name: 2.0 * values[name] for name in stored}) != bound.log(values):
@@ -452,5 +452,5 @@ def _unknown(facts: Facts, claim: Claim, why: Unknown) -> Claim:
 
 __all__ = [
     "claims_of", "growth", "has_no_scale", "is_held",
-    "logits_bounded", "output_bounded", "rests_on_once", "rising", "softmax_in", "stands_once",
+    "logits_bounded", "output_bounded", "rests_on_once", "rising", "softmax_in", "stands_once", "untrained",
 ]  # fmt: skip
