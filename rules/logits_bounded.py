@@ -76,6 +76,7 @@ ROUTED = f"a z-loss on these logits, or {BY_COSINE}"
 BY_ONE_MAP = "|logit| ≤ B̄·‖W‖, with B̄ the largest norm of what the branch reads, W the map that makes them"
 BESIDE = "|logit| ≤ |q·k|/√d_h + B̄·‖W‖, with B̄ the largest norm of what the branch reads, W the map that makes what is added"
 BOUND_BESIDE = "a bound on what is added to the logits"
+BY_ONE_SIDE = "|logit| ≤ B̄·‖W‖·n/√d_h, with B̄ the largest norm of what the branch reads, W the map without a norm, n the largest norm on the other"
 BOUND = "|logit| ≤ B̄²·‖W_Q‖·‖W_K‖/√d_h, with B̄ the largest norm of what the branch reads"
 
 
@@ -140,22 +141,23 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         names = " and ".join(f"`{name}`" for name in table)
         message = f"{name}: the shares of its softmax are made of {names} alone, whatever it reads, and nothing in the structure bounds them."
         return Outcome("conditional", message, site, numbers=numbers, remedy=f"decoupled weight decay on {names}", condition="bounded-weights")
+    bound = _bound(facts, sublayer)
     raw = do_logits_stay(facts, sublayer) is False and growth_of(facts, stream, "fixed") != "bounded"
     if raw and not reads_grown_state(facts, stream, kind, sublayer):
         message = (
             f"{name}: the logits scale with {_scaled_by(facts, sublayer)}, and with the first state of the stream where no norm stands before it."
         )
-        return Outcome("conditional", message, site, theorem=BOUND, numbers=numbers, remedy=_remedy(facts, sublayer), condition=condition)
+        return Outcome("conditional", message, site, theorem=bound, numbers=numbers, remedy=_remedy(facts, sublayer), condition=condition)
     if raw and add_up(facts, sublayer):
         message = f"{name}: {_logits(facts, sublayer)} hold those that come from before, and add up over depth; its own are bounded at fixed weights."
-        return Outcome("conditional", message, site, theorem=BOUND, numbers=numbers, remedy=_remedy(facts, sublayer), condition=condition)
+        return Outcome("conditional", message, site, theorem=bound, numbers=numbers, remedy=_remedy(facts, sublayer), condition=condition)
     if raw and divides_before_logits(facts, stream, sublayer):
         by = _scaled_by(facts, sublayer)
         message = f"{name}: {_logits(facts, sublayer)} scale with {by}, and what the stream is divided by before it is not shown to bound them."
-        return Outcome("conditional", message, site, theorem=BOUND, numbers=numbers, remedy=_remedy(facts, sublayer), condition=condition)
+        return Outcome("conditional", message, site, theorem=bound, numbers=numbers, remedy=_remedy(facts, sublayer), condition=condition)
     if raw and _is_silent(facts, stream):
         message = f"{name}: the logits are made of a stream that no norm bounds, and to which every branch adds nothing at the start."
-        return Outcome("conditional", message, site, theorem=BOUND, numbers=numbers, remedy=_remedy(facts, sublayer), condition="learned-scale")
+        return Outcome("conditional", message, site, theorem=bound, numbers=numbers, remedy=_remedy(facts, sublayer), condition="learned-scale")
     if raw and only_beside_grows(facts, sublayer):
         names = "".join(f", and with `{n}`" for b in beside_products(facts, sublayer) for n in b.parameters[-1:])
         message = f"{name}: what is added to the products of queries and keys is made of a stream that no norm bounds: it grows with that{names}."
@@ -165,11 +167,11 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         condition = condition_on_logits(facts, sublayer, grow=True)
         single = _single(facts, sublayer)
         power = "it" if single or _is_linear(facts, sublayer) else "its square"
-        grow = f"{power} over depth, and with {'the map that makes them' if single else 'W_Q and W_K'}"
+        grow = f"{power} over depth, and with {'the map that makes them' if single else _sides(sublayer)}"
         message = f"{name}: {_logits(facts, sublayer)} are made of a stream that no norm bounds: they grow with {grow}."
     else:
         message = f"{name}: {_logits(facts, sublayer)} still scale with {_scaled_by(facts, sublayer)}; nothing in the structure bounds them."
-    remedy, bound = _remedy(facts, sublayer) + ("" if raw else "; or a logit cap"), BY_ONE_MAP if _single(facts, sublayer) else BOUND
+    remedy = _remedy(facts, sublayer) + ("" if raw else "; or a logit cap")
     result: Result = "violated" if raw else "conditional"
     plain = "" if raw else _in_words(facts, sublayer, name)
     return Outcome(result, message, site, theorem=bound, numbers=numbers, remedy=remedy, condition=condition, plain=plain)
@@ -248,7 +250,20 @@ def _scaled_by(facts: Facts, sublayer: Sublayer) -> str:
     gains = [f"`{n}`" for n in names if n in known and sum(size > 1 for size in known[n].shape or ()) < 2]
     if gains and len(gains) == len(names):
         return " and ".join(gains)
-    return ", ".join(("W_Q and W_K", *dict.fromkeys(f"and with `{n}`" for b in beside_products(facts, sublayer) for n in b.parameters[-1:])))
+    return ", ".join((_sides(sublayer), *dict.fromkeys(f"and with `{n}`" for b in beside_products(facts, sublayer) for n in b.parameters[-1:])))
+
+
+def _sides(sublayer: Sublayer) -> str:
+    """The maps of queries and of keys whose size the logits have: a norm behind one of both divides its size out."""
+    bare = [w for w, norm in (("W_Q", sublayer.q_norm), ("W_K", sublayer.k_norm)) if norm == "none" or isinstance(norm, Unknown)]
+    return " and ".join(bare) or "the maps that make them"
+
+
+def _bound(facts: Facts, sublayer: Sublayer) -> str:
+    """The law of the logits, by what makes them."""
+    if _single(facts, sublayer):
+        return BY_ONE_MAP
+    return BY_ONE_SIDE if _sides(sublayer) in ("W_Q", "W_K") else BOUND
 
 
 def _unbounded_logits(facts: Facts, sublayer: Sublayer) -> list[Expr]:

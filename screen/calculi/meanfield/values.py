@@ -103,6 +103,8 @@ class Logits:
     places: tuple[Places, ...] = ()
     within: float = math.inf
     """Where they are cut off."""
+    layout: Layout = ()
+    """That of the query without its features, and the tokens of the keys; empty where a view has moved them in a way without a row."""
     sink: str = ""
     """At which end a learned logit stands beside those of the keys, until its share of the rows is dropped: `first` or `last`."""
 

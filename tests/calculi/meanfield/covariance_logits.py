@@ -39,6 +39,8 @@ COMPUTED = """t = torch.arange(n - 1, -n, -1.0)[:, None] * (1 / torch.pow(100.0,
 WARM = "self.heat = nn.Parameter(torch.full((H, 1, 1), math.log(25.0)))"
 BY_COSINE = "u = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1) * self.heat.clamp(max=math.log(100.0)).exp()"
 PLAIN = "u = q @ k.transpose(-2, -1) / math.sqrt(D // H)"
+EINSUM = "u = torch.einsum('bhid,bhjd->bhij', q, k) / math.sqrt(D // H)"
+HEADS_LAST = "u = torch.einsum('bhid,bhjd->bijh', q, k) / math.sqrt(D // H)"
 EMPTY = "k, v = (torch.cat((torch.tensor([]), t), dim=-2) for t in (k, v)); " + PLAIN
 
 ANGLES = """t = torch.arange(N)[:, None] * 100.0 ** (-torch.arange(0, D // H, 2) / (D // H))
@@ -135,6 +137,9 @@ MODELS: dict[str, str] = {
     "computed": _model(_attention(ROWS, COMPUTED)),
     "computed, post": _model(_attention(ROWS, COMPUTED), POST, std="0.06"),
     "temperature": _model(_attention(WARM, BY_COSINE), POST, std="0.06"),
+    "einsum": _model(_attention(logits=EINSUM)),
+    "einsum, post": _model(_attention(logits=EINSUM), POST, std="0.06"),
+    "einsum, heads last": _model(_attention(logits=HEADS_LAST).replace("u.softmax(-1)", "u.softmax(2).permute(0, 3, 1, 2)")),
     "empty cache": _model(_attention(logits=EMPTY)),
     "glu": _model(_attention(), mlp=GATED),
     "response norm": _model(_attention(), mlp=RESPONSE),
@@ -154,6 +159,12 @@ class Attention(nn.Module):
     def forward(self, x):
         return torch.fft.fft(torch.fft.fft(x, dim=-1), dim=-2).real
 """
+OVER_QUERIES: dict[str, str] = {
+    "plain": _model(_attention().replace("u.softmax(-1)", "u.softmax(-2)")),
+    "turned back": _model(_attention(logits=PLAIN).replace("u.softmax(-1)", "u.transpose(-2, -1).softmax(-1).transpose(-2, -1)")),
+    "keys that are queries": _model(_attention(logits=EINSUM).replace("u.softmax(-1)", "u.softmax(-1).transpose(-2, -1)")),
+}
+"""Shares of queries, which add up to one over these, or rows of keys that are read as those of queries."""
 NO_SINKS: dict[str, str] = {
     "rows as they are": _model(_attention(SINK, BY_SINK).replace("u.softmax(-1) @ v", "u.softmax(-1) @ F.pad(v, (0, 0, 0, 1))")),
     "another end": _model(_attention(SINK, BY_SINK).replace("u.softmax(-1)", "u.softmax(-1)[..., 1:]")),

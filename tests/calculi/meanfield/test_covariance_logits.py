@@ -20,7 +20,7 @@ from screen.capture.trace.tracer import trace
 from screen.facts import derive
 from screen.graph.target import parse
 from screen.structure.types import Unknown
-from tests.calculi.meanfield.covariance_logits import FOURIER, MASKS, MODELS, NO_SINKS
+from tests.calculi.meanfield.covariance_logits import FOURIER, MASKS, MODELS, NO_SINKS, OVER_QUERIES
 from tests.calculi.meanfield.covariance_models import traced, trained_run
 from tests.calculi.meanfield.covariance_stacks import geometric, number
 from tests.calculi.meanfield.simulation import mean_cosine
@@ -49,6 +49,13 @@ def test_a_block_starts_as_its_facts_say(name: str) -> None:
 @pytest.mark.parametrize("name", NO_SINKS)
 def test_what_is_no_sink_and_no_rotation_is_not_read_as_one(name: str) -> None:
     facts = traced(NO_SINKS[name])
+    assert isinstance(recursion_of(facts.streams[0], facts.graph), Unknown)
+
+
+@pytest.mark.by_the_day
+@pytest.mark.parametrize("name", OVER_QUERIES)
+def test_shares_of_queries_are_not_read_as_those_of_keys(name: str) -> None:
+    facts = traced(OVER_QUERIES[name])
     assert isinstance(recursion_of(facts.streams[0], facts.graph), Unknown)
 
 

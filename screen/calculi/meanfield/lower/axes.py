@@ -1,7 +1,8 @@
 """Which axes of a value are features and which are tokens, carried through views.
 
-Each axis is a list of factors (size, label), row-major: "f" features, "t" tokens or batch, "c" copies. A reshape flattens them and groups
-them anew, so that `(tokens·heads, width)` keeps what it was made of. A contraction is over features only where every factor is "f".
+Each axis is a list of factors (size, label), row-major: "f" features, "t" tokens or batch, "k" tokens of the keys in logits, "c" copies. A
+reshape flattens them and groups them anew, so that `(tokens·heads, width)` keeps what it was made of. A contraction is over features only where
+every factor is "f".
 """
 
 from __future__ import annotations
@@ -43,6 +44,21 @@ def is_features(axis: Axis) -> bool:
 def holds_features(axis: Axis) -> bool:
     """Whether an axis holds some features."""
     return any(label == "f" for size, label in axis if size > 1)
+
+
+def keys_of(axis: Axis) -> Axis:
+    """The axis of the keys' tokens in logits."""
+    return tuple((size, "k") for size, _ in axis)
+
+
+def is_keys(axis: Axis) -> bool:
+    """Whether an axis of logits is that of all keys."""
+    return any(label == "k" for _, label in axis) and all(label == "k" for size, label in axis if size > 1)
+
+
+def dim_of(node: Node) -> object:
+    """The axis that an op over one works on, as it is written; None where none is."""
+    return node.kwarg("dim", node.args[1] if len(node.args) > 1 else None)
 
 
 def features(layout: Layout) -> int:
@@ -137,4 +153,4 @@ def _indexed(items: tuple[object, ...], layout: Layout, shape: tuple[int, ...]) 
     return _shortened(tuple(found), shape) if len(found) == len(shape) else None
 
 
-__all__ = ["Layout", "cut", "features", "holds_features", "is_features", "regroup", "stream_layout", "viewed"]
+__all__ = ["Layout", "cut", "dim_of", "features", "holds_features", "is_features", "is_keys", "keys_of", "regroup", "stream_layout", "viewed"]

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from screen.calculi.meanfield.attention import Softmax
-from screen.calculi.meanfield.lower.axes import Layout, holds_features, is_features
+from screen.calculi.meanfield.lower.axes import Layout, dim_of, holds_features, is_features, is_keys, keys_of
 from screen.calculi.meanfield.lower.context import BIASED, MASKED, Read
 from screen.calculi.meanfield.lower.tables import PLACED, Tables
 from screen.calculi.meanfield.transfer import Attend, Linear, Part
@@ -106,7 +106,7 @@ class Maps(Tables):
         query, key = self.writer.settled(query), self.writer.settled(key)
         key = self._shared(key, _heads(query.layout) / _heads((*key.layout[:-2], key.layout[-1]), "fc"))
         width = math.prod(n for n, _ in query.layout[-1])
-        return Logits(query, key, width, 1.0, _heads(query.layout))
+        return Logits(query, key, width, 1.0, _heads(query.layout), layout=(*query.layout[:-1], keys_of(key.layout[-1])))
 
     def _shared(self, value: Value, times: float) -> Value:
         """Keys or values of a head that several heads of queries read: as many copies, whose gradients add up."""
@@ -137,6 +137,9 @@ class Maps(Tables):
         found = self.table[node.inputs[0]]
         if not isinstance(found, Logits) or node.op != "softmax":
             raise Stop(f"`{node.op}` of something else than q·k has no row in the recursion", node.index)
+        axis = dim_of(node)
+        if not isinstance(axis, int) or not found.layout or not is_keys(found.layout[axis]):
+            raise Stop("a softmax that is not over keys has no row in the recursion", node.index)
         return replace(found, rows=True)
 
     def _attend(self, node: Node, rows: Logits, value: Value, keys: object, features: object) -> Value:
@@ -152,8 +155,9 @@ class Maps(Tables):
         core = Softmax(rows.width, rows.scale, rows.masked, self.tokens, rows.heads, cap=rows.cap, within=rows.within)
         slot, places = self.writer.slot(), tuple((p.query.slot, p.square) for p in rows.places)
         self.writer.steps.append(Attend(rows.query.slot, rows.key.slot, value.slot, slot, core, node.index, places, self._window(rows.query.layout)))
-        layout = (*rows.query.layout[:-1], value.layout[-1])
-        return Value(slot, layout, value.roots | {slot}, bent=value.roots)
+        if not rows.layout or not is_keys(rows.layout[-1]):
+            raise Stop("logits are moved in a way that has no row in the recursion", node.index)
+        return Value(slot, (*rows.layout[:-1], value.layout[-1]), value.roots | {slot}, bent=value.roots)
 
     def _window(self, layout: Layout) -> int:
         """Tokens of a window, where tokens of a sample stand on the axes before those of queries and features: more than there are samples."""
@@ -178,7 +182,8 @@ class Maps(Tables):
         if beside is not None and not isinstance(beside, Places):
             raise Stop("a mask that is made of data", node.index)
         masked = causal or (isinstance(mask, Ref) and beside is None and self.is_causal(mask.node))
-        rows = Logits(query, key, width, times, _heads(query.layout), masked, True, places=(beside,) if beside is not None else ())
+        layout = (*query.layout[:-1], keys_of(key.layout[-2]))
+        rows = Logits(query, key, width, times, _heads(query.layout), masked, True, places=(beside,) if beside is not None else (), layout=layout)
         return self._attend(node, rows, value, None, None)
 
     def _missing(self, node: Node) -> Value:

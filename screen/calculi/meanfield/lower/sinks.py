@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from screen import ops
+from screen.calculi.meanfield.lower.axes import dim_of
 from screen.calculi.meanfield.lower.context import Read, Reading
 from screen.calculi.meanfield.values import Largest, Logits, Stop
 from screen.graph import Node
@@ -30,7 +31,7 @@ class Sinks(Reading):
         if logits is None:
             return None
         if node.op in ("amax", "max") and len(node.inputs) == 1 and not logits.rows:
-            return Largest(logits) if _axis(node) in (-1, len(self.graph.nodes[node.inputs[0]].shape or ()) - 1) else None
+            return Largest(logits) if dim_of(node) in (-1, len(self.graph.nodes[node.inputs[0]].shape or ()) - 1) else None
         if node.op == "sub" and len(node.inputs) == 2 and not node.kwargs:
             top = self.table.get(node.inputs[1])
             return logits if isinstance(top, Largest) and top.logits == found == logits else None
@@ -45,7 +46,7 @@ class Sinks(Reading):
 
     def _sunk(self, node: Node, logits: Logits) -> Logits:
         """Logits and one learned entry beside them."""
-        shape, axis = node.shape or (), _axis(node)
+        shape, axis = node.shape or (), dim_of(node) or 0
         sinks = [i for i in node.inputs if i not in self.table]
         last = len(node.inputs) == 2 and axis in (-1, len(shape) - 1) and not logits.rows and not logits.sink
         if not last or len(sinks) != 1 or (self.graph.nodes[sinks[0]].shape or ())[-1:] != (1,) or not self.weights.is_trained(sinks[0]):
@@ -54,10 +55,6 @@ class Sinks(Reading):
             raise Stop("a learned logit beside the keys starts far from zero", node.index)
         self.assumptions.add(SUNK)
         return replace(logits, sink="first" if node.inputs[0] == sinks[0] else "last")
-
-
-def _axis(node: Node) -> object:
-    return node.kwarg("dim", node.args[1] if len(node.args) > 1 else None if node.op != "cat" else 0)
 
 
 def _kept(node: Node) -> tuple[object, object] | None:

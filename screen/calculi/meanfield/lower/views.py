@@ -20,7 +20,9 @@ class Views(Reading):
         if node.inputs[0] not in self.table:  # something fixed in the shape or type of data
             return None
         rows = self.table[node.inputs[0]]
-        if isinstance(rows, Logits | Places):
+        if isinstance(rows, Logits):
+            return replace(rows, layout=viewed(node, rows.layout) or ())
+        if isinstance(rows, Places):
             return rows
         found = self.entries(node.inputs[0])
         if node.op in CUT:
@@ -62,7 +64,7 @@ class Views(Reading):
             raise Stop(f"`{node.op}` picks entries of something fixed by data", node.index)
         rows = self.table[node.inputs[0]]
         if isinstance(rows, Logits):
-            return replace(rows, masked=True) if node.op in ("tril", "triu") else rows
+            return replace(rows, masked=True) if node.op in ("tril", "triu") else replace(rows, layout=cut(node, rows.layout) or ())
         if isinstance(rows, Places):
             return rows
         found = self.entries(node.inputs[0])
