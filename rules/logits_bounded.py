@@ -31,7 +31,7 @@ from screen.rule import (
     GAINS_HELD, Example, Facts, Kind, Outcome, Result, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable,
 )
 from screen.structure.dataflow import Flow
-from screen.structure.logits import FUSED, compared, is_product
+from screen.structure.logits import FUSED, PRODUCTS
 from screen.structure.softmaxes import softmaxes_of
 
 RULE = Rule("L201", "logits-bounded", "forward", "L", "warning", ("streams.kinds.sublayers", "analyses"), "Dehghani et al. 2023, section 2")
@@ -221,10 +221,9 @@ def _single(facts: Facts, sublayer: Sublayer) -> bool:
 
 
 def _compares_nothing(facts: Facts, sublayer: Sublayer) -> bool:
-    """Whether no product of two values of data stands in the logits that nothing bounds: maps of one value, and tables, make them."""
-    free, nodes = [s for s in free_softmaxes(facts, sublayer) if s.role == "attention"], facts.graph.nodes
-    products = [(nodes[s.node], [nodes[p] for p in compared(facts.graph, s.node)[0]]) for s in free]
-    return bool(free) and not any(softmax.op in FUSED or any(is_product(facts.graph, p) for p in made) for softmax, made in products)
+    """Whether no two values are compared in the logits that nothing bounds: maps of one value, and tables, make them."""
+    free = [s for s in free_softmaxes(facts, sublayer) if s.role == "attention"]
+    return bool(free) and all(s.product is None for s in free)
 
 
 def _logits(facts: Facts, sublayer: Sublayer) -> str:
@@ -250,7 +249,13 @@ def _scaled_by(facts: Facts, sublayer: Sublayer) -> str:
     gains = [f"`{n}`" for n in names if n in known and sum(size > 1 for size in known[n].shape or ()) < 2]
     if gains and len(gains) == len(names):
         return " and ".join(gains)
-    return ", ".join((_sides(sublayer), *dict.fromkeys(f"and with `{n}`" for b in beside_products(facts, sublayer) for n in b.parameters[-1:])))
+    others = [n for b in beside_products(facts, sublayer) for n in b.parameters[-1:]] + list(_mixing(facts, sublayer))
+    return ", ".join((_sides(sublayer), *(f"and with `{n}`" for n in dict.fromkeys(others))))
+
+
+def _mixing(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
+    """What maps and multiplies products of queries and keys before a softmax whose logits nothing bounds."""
+    return tuple(dict.fromkeys(name for s in free_softmaxes(facts, sublayer) for name in s.mixing))
 
 
 def _sides(sublayer: Sublayer) -> str:
@@ -263,6 +268,9 @@ def _bound(facts: Facts, sublayer: Sublayer) -> str:
     """The law of the logits, by what makes them."""
     if _single(facts, sublayer):
         return BY_ONE_MAP
+    nodes, free = facts.graph.nodes, free_softmaxes(facts, sublayer)
+    if any(s.mixing or (s.product is not None and nodes[s.product].op not in (*FUSED, *PRODUCTS)) for s in free):
+        return ""  # a distance, or something else that is compared or done with it: no law of products
     return BY_ONE_SIDE if _sides(sublayer) in ("W_Q", "W_K") else BOUND
 
 
@@ -310,7 +318,8 @@ def _remedy(facts: Facts, sublayer: Sublayer) -> str:
         return BOUND_BESIDE
     if _single(facts, sublayer):
         return BY_COSINE if unbounded_softmax(facts, sublayer) == "memory" else ROUTED
-    return f"{qk_norm_code(facts, sublayer)}{f', and {BOUND_BESIDE}' if beside_products(facts, sublayer) else ''}"
+    mixed = "".join(f", and a bound on `{name}`, which scales the logits" for name in _mixing(facts, sublayer))
+    return f"{qk_norm_code(facts, sublayer)}{f', and {BOUND_BESIDE}' if beside_products(facts, sublayer) else ''}{mixed}"
 
 
 def _cap(facts: Facts, sublayer: Sublayer) -> float | None:

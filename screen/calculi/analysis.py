@@ -66,10 +66,9 @@ def no_bounds(why: Unknown) -> BranchBounds:
 
 
 def analyses_of(readers: list[Reader], streams: tuple[Stream, ...]) -> dict[Key, Analysis]:
-    """The analyses of every distinct sublayer: each is derived once, for the first block of its kind."""
-    wanted = {(s.add, s.output) for stream in streams for kind in stream.kinds for s in kind.sublayers}
-    branches = {(b.add, b.output): b for reader in readers for _, b in reader.branches}
-    return {key: analyse(branches[key]) for key in sorted(wanted) if key in branches}
+    """The analyses of every distinct sublayer: each is derived once, for the block that its kind is judged by."""
+    branches = {key: branch for stream in streams for reader in readers for key, branch in reader.typical(stream).items()}
+    return {key: analyse(branches[key]) for key in sorted(branches)}
 
 
 __all__ = ["FAULT", "Analysis", "Key", "analyse", "analyses_of", "sure"]

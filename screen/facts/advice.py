@@ -16,7 +16,7 @@ from screen.facts.queries import (
 from screen.facts.record import Facts
 from screen.facts.self_division import cone
 from screen.graph import Graph
-from screen.structure.logits import FUSED, added, compared
+from screen.structure.logits import FUSED, PRODUCTS, added
 from screen.structure.streams.build import feature_axis
 from screen.structure.types import Stream, Sublayer, Unknown
 from screen.theorems.depth_scale import deepnorm
@@ -137,16 +137,16 @@ def head_width(facts: Facts, sublayer: Sublayer) -> int | None:
     analysis = facts.analysis(sublayer)
     if isinstance(analysis, Unknown):
         return None
-    widths = set[int]().union(*(_summed(facts.graph, s.node) for s in analysis.bounds.softmaxes if s.role == "attention"))
+    cores = [s for s in analysis.bounds.softmaxes if s.role == "attention"]
+    widths = {_summed(facts.graph, s.product) for s in cores if s.product is not None}
     return widths.pop() or None if len(widths) == 1 else None
 
 
-def _summed(graph: Graph, softmax: int) -> set[int]:
-    """The sizes of the axes over which products make the logits of a softmax."""
-    nodes = graph.nodes
-    if nodes[softmax].op in FUSED:
-        return {(nodes[i].shape or (0,))[-1] for i in nodes[softmax].inputs[:1]}
-    return {(nodes[nodes[product].inputs[-2]].shape or (0,))[-1] for product in compared(graph, softmax)[0]}
+def _summed(graph: Graph, product: int) -> int:
+    """The size of the axis over which queries are compared with keys; 0 where that is not read."""
+    node = graph.nodes[product]
+    source = node.inputs[0] if node.op in FUSED else node.inputs[-2] if node.op in PRODUCTS else None
+    return 0 if source is None else (graph.nodes[source].shape or (0,))[-1]
 
 
 def added_to_logits(facts: Facts, sublayer: Sublayer) -> str:

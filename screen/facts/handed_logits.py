@@ -31,7 +31,7 @@ def _is_of_an_earlier_block(facts: Facts, sublayer: Sublayer) -> bool:
     block (experts by the shares of one router)."""
     stream, _ = where(facts, sublayer)
     reader = reader_of(facts, stream)
-    branch = None if reader is None else branch_of(reader, sublayer)
+    branch = None if reader is None else branch_of(reader, stream, sublayer)
     if reader is None or branch is None:
         return True
     outside = borders_of(reader, branch)

@@ -95,3 +95,33 @@ def test_a_part_of_the_stream_that_is_handed_on_is_no_growth_of_a_branch() -> No
     found = of(report_on(Stack()), "R201")
     assert found and not any("grows with the stream" in f.said for f in found)
     assert not any(".norm` breaks it" in f.said for f in found)
+
+
+class Reading(nn.Module):
+    """Attention in each block whose queries are normed, and which reads the first state as it is: for keys and values, in a factor, in a sum."""
+
+    def __init__(self, how: str, grown: bool) -> None:
+        super().__init__()
+        self.how, self.grown = how, grown
+        self.norms, self.ends = (nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(4)) for _ in range(2))
+        self.maps = nn.ModuleList(nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(5)) for _ in range(4))
+        self.nets = nn.ModuleList(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.GELU(), nn.Linear(WIDTH, WIDTH)) for _ in range(4))
+        self.first, self.last = nn.Linear(WIDTH, WIDTH), nn.LayerNorm(WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = read = self.first(x)
+        for norm, end, (q, k, v, o, g), net in zip(self.norms, self.ends, self.maps, self.nets, strict=True):
+            read = x if self.grown else read
+            y = norm(x)
+            z = read if self.how == "keys" else y + read if self.how == "sum" else y * (1 + g(F.silu(read.mean(1, keepdim=True))))
+            x = x + o(F.scaled_dot_product_attention(q(y if self.how == "keys" else z), k(z), v(z)))
+            x = x + net(end(x))
+        return self.last(x)
+
+
+@pytest.mark.parametrize("how", ["keys", "sum", "factor"])
+@pytest.mark.parametrize("grown", [False, True])
+def test_logits_of_the_first_state_do_not_grow_over_depth(how: str, grown: bool) -> None:
+    """They do where each block reads the state as it is then."""
+    [found] = of(report_on(Reading(how, grown)), "L201")
+    assert found.outcome == ("violated" if grown else "conditional"), found.message

@@ -79,3 +79,38 @@ def test_means_of_both_ends() -> None:
     [kind] = stream.kinds
     [sublayer] = kind.sublayers
     assert stream.depth == DEPTH and not stream.long_skips and sublayer.branch.kind != "none"
+
+
+class Twice(nn.Module):
+    """The norm on what is added stands on a sum with the state: x + N(x + F(x))."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.outer = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.up, self.down = nn.Linear(WIDTH, 48), nn.Linear(48, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.outer(x + self.down(F.silu(self.up(self.inner(x)))))
+
+
+class Placed(nn.Module):
+    """Such blocks behind a sum of what comes in with positions, or without one."""
+
+    def __init__(self, positions: bool) -> None:
+        super().__init__()
+        self.first, self.blocks, self.end = nn.Linear(WIDTH, WIDTH), nn.ModuleList(Twice() for _ in range(DEPTH)), nn.LayerNorm(WIDTH)
+        self.places = nn.Parameter(torch.randn(8, WIDTH)) if positions else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        x = x if self.places is None else x + self.places
+        for block in self.blocks:
+            x = block(x)
+        return self.end(x)
+
+
+@pytest.mark.parametrize("positions", [False, True])
+def test_positions_make_no_sum_of_states_of_the_first_one(positions: bool) -> None:
+    [stream] = _facts(Placed(positions)).streams
+    assert stream.depth == DEPTH
+    assert [(s.positions, s.alpha.kind) for k in stream.kinds for s in k.sublayers] == [(("A", "B"), "none")]

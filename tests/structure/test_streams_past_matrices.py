@@ -156,3 +156,25 @@ def test_states_that_come_back_behind_norms_are_of_one_stream() -> None:
 
 def test_stages_are_streams_of_their_own() -> None:
     assert [s.depth for s in report_of(TwoStages()).streams] == [6, 6, 6, 6]
+
+
+class Beside(nn.Module):
+    """A matrix maps the stream and what a net gives, side by side; another net is added behind it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = (nn.ModuleList(net() for _ in range(BLOCKS)) for _ in range(2))
+        self.maps = nn.ModuleList(nn.Linear(2 * WIDTH, WIDTH) for _ in range(BLOCKS))
+        ends(self)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for first, matrix, second in zip(self.first, self.maps, self.second, strict=True):
+            x = matrix(torch.cat((x, first(x)), -1))
+            x = x + second(x)
+        return self.head(self.last(x))
+
+
+def test_only_a_matrix_on_every_way_is_one_on_the_stream() -> None:
+    """The net beside the stream stands on one of two ways."""
+    said = finding(report_of(Beside()), "G110").message
+    assert "`maps." in said and "first" not in said, said

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from screen.calculi.bounds.boundedness import Breaker, boundedness, is_finite, is_free
@@ -12,9 +12,9 @@ from screen.calculi.bounds.growth import LOST, Growth, State
 from screen.calculi.bounds.interpreter import Walk
 from screen.calculi.bounds.value import Value
 from screen.graph import numel
-from screen.structure.branches.attention import Attention
+from screen.structure.branches.attention import Attention, Core
 from screen.structure.dataflow import nodes_of
-from screen.structure.logits import added, compared
+from screen.structure.logits import added, compared, is_product
 from screen.structure.softmaxes import FUSED, Softmax, SoftmaxRole, role_of, softmaxes_of, uses_of
 from screen.structure.types import Tri, Unknown
 
@@ -51,6 +51,10 @@ class SoftmaxBound:
     """Of a `router`: what its shares weigh are trained numbers, whatever is read: stored patterns, and no experts."""
     beside: Beside | None = None
     """Of an attention: what is added to its products and is not bounded."""
+    product: int | None = None
+    """Of an attention that compares two values: where it does."""
+    mixing: tuple[str, ...] = ()
+    """Matrices that map its products before the softmax (over heads, over places), and the parameters that make a factor of the data large."""
 
 
 def softmaxes(walk: Walk) -> tuple[SoftmaxBound, ...]:
@@ -58,9 +62,35 @@ def softmaxes(walk: Walk) -> tuple[SoftmaxBound, ...]:
     features = walk.branch.norms.features
     found = softmaxes_of(walk.flow, sorted({*walk.branch.region, *_weights(walk)}))
     written = {i for s in found for i in (s.logits,) if i is not None}
-    cores = {c.node for c in Attention(walk.branch).cores}
+    cores = {c.node: c for c in Attention(walk.branch).cores}
     roles = ((s, "attention" if s.node in cores else role_of(walk.flow, features, s)) for s in found if s.node not in written)
-    return tuple(_bounded(walk, s, role) for s, role in roles)
+    return tuple(_compared(walk, _bounded(walk, s, role), cores.get(s.node)) for s, role in roles)
+
+
+def _compared(walk: Walk, found: SoftmaxBound, core: Core | None) -> SoftmaxBound:
+    """With the place of the comparison that its logits are made of, and what maps that."""
+    if found.role != "attention":
+        return found
+    if core is None:
+        products = [found.node] if walk.graph.nodes[found.node].op in FUSED else compared(walk.graph, found.node)[0]
+        return replace(found, product=next((p for p in products if is_product(walk.graph, walk.graph.nodes[p])), None))
+    pairs = (i for i in walk.branch.region if {core.q, core.k} <= set(walk.graph.nodes[i].inputs))
+    product = next((i for i in pairs if i == core.node or walk.flow.depends(core.node, i)), None)
+    if product is None or product == core.node:
+        return replace(found, product=core.node)
+    return replace(found, product=product, mixing=tuple(dict.fromkeys(_mixing(walk, product, core.node, found.held))))
+
+
+def _mixing(walk: Walk, product: int, softmax: int, held: frozenset[str]) -> Iterator[str]:
+    nodes, flow = walk.graph.nodes, walk.flow
+    for index in walk.branch.region:
+        if not flow.depends(index, product) or not flow.depends(softmax, index):
+            continue
+        for other in (i for i in nodes[index].inputs if i != product and not flow.depends(i, product)):
+            if flow.data[other] and nodes[index].op == "mul":
+                yield from _lifting(walk, _size(walk, other), held)
+            elif flow.classes[index] in ("weighted", "product") and sum(size > 1 for size in nodes[other].shape or ()) > 1:
+                yield from _table(walk, other)
 
 
 def _weights(walk: Walk) -> set[int]:

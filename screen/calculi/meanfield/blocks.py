@@ -15,13 +15,7 @@ from screen.calculi.meanfield.walk import Joint
 from screen.graph import Ref
 from screen.structure.types import Kind, Norm, Sublayer, Unknown
 
-BEYOND = {
-    "ssm": "a state is carried from token to token by a decay that depends on the tokens and starts at values that are no draw",
-    "rnn": "a state is carried from token to token, how far depends on the tokens",
-    "linear_attention": "sums over the tokens so far grow with the position, and divided by each other they are no average of independent rows",
-    "fourier": "a fixed mixing of tokens and features makes no independent sums, and no norm on the stream follows",
-}
-"""Role -> why exchangeable tokens and independent weights do not give its law."""
+FOURIER = "a fixed mixing of tokens and features makes no independent sums, and no norm on the stream follows"
 JOINS = frozenset({"add", "sub", "lerp", "index_add"})
 WHOLE = "block"
 """The name of a block that is one program."""
@@ -82,7 +76,7 @@ class Blocks:
         norm = joint.norm or (self.closing(sub) if is_last else None)
         close = None if norm is None else self._close(norm, joint.after)
         if close is None and any(isinstance(s, Fourier) for i in inlets for s in i.program.steps):
-            raise Stop(f"`{sub.name}`: {BEYOND['fourier']}", sub.output)
+            raise Stop(f"`{sub.name}`: {FOURIER}", sub.output)
         return Add(inlets, joint.identity**2, close)
 
     def closing(self, sub: Sublayer) -> Norm | None:
@@ -118,8 +112,7 @@ class Blocks:
         if isinstance(program, Unknown):
             if not own.others and any(p.name == "memory" for p in sub.ports) and program.reason != FACTOR:
                 raise Stop(f"`{sub.name}` reads another stream", sub.output)
-            why = f"{BEYOND[sub.role]}: " if sub.role in BEYOND else ""
-            raise Stop(f"`{sub.name}`: {why}{program.reason}", *program.nodes)
+            raise Stop(f"`{sub.name}`: {program.reason}", *program.nodes)
         if reader.end.roots & {0, *(slot for slot, _ in program.given)}:
             raise Dependent(f"`{sub.name}` is not independent of what it is added to", sub.output)
         return program

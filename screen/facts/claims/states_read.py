@@ -18,9 +18,9 @@ def reader_of(facts: Facts, stream: Stream) -> Reader | None:
     return next((r for s, r in zip(facts.streams, facts.readers, strict=False) if s.name == stream.name), None)
 
 
-def branch_of(reader: Reader, sublayer: Sublayer) -> Branch | None:
-    """The branch that a sublayer was read off."""
-    return next((b for _, b in reader.branches if (b.add, b.output) == (sublayer.add, sublayer.output)), None)
+def branch_of(reader: Reader, stream: Stream, sublayer: Sublayer) -> Branch | None:
+    """The branch that a sublayer is judged by."""
+    return reader.typical(stream).get((sublayer.add, sublayer.output))
 
 
 def borders_of(reader: Reader, branch: Branch) -> dict[int, str | None]:
@@ -36,8 +36,7 @@ def reads_grown_state(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublay
     if reader is None or not read:
         return True
     norms = reader.chains.edges.norms.by_node
-    first = min((b.add for _, b in reader.branches), default=0)
-    return any(n >= first and strip(reader.flow, n) not in norms for n in read)
+    return any(n >= _first_add(reader) and strip(reader.flow, n) not in norms for n in read)
 
 
 def _states_read(reader: Reader, stream: Stream, kind: Kind, sublayer: Sublayer) -> set[int]:
@@ -92,18 +91,24 @@ def moving_inputs(facts: Facts, stream: Stream, sublayer: Sublayer) -> frozenset
     if reader is not None and kind is not None and (states := _states_read(reader, stream, kind, sublayer)):
         norms = reader.chains.edges.norms.by_node
         still |= {"B"} if all((norm := norms.get(strip(reader.flow, n))) is not None and norm.of_tokens for n in states) else set()
-    branch = None if reader is None else branch_of(reader, sublayer)
+    branch = None if reader is None else branch_of(reader, stream, sublayer)
     if reader is not None and branch is not None:
         read = borders_of(reader, branch)
         earlier = {i for i, border in read.items() if border == "earlier"}
-        if 0 < len(earlier) <= FEW and not _reads_others(reader, branch, read) and all(_is_made_of_norms(reader, i) for i in earlier):
+        older = _older(reader, branch, read)
+        plain = len(earlier) <= FEW and all(n < _first_add(reader) for n in older) and all(_is_made_of_norms(reader, i) for i in earlier)
+        if plain and (older or earlier):
             still |= {"B_earlier"}
     return INPUTS - still
 
 
-def _reads_others(reader: Reader, branch: Region, read: Mapping[int, str | None]) -> bool:
-    """Whether a branch reads states without a norm beside the one that it is added to."""
-    return bool({strip(reader.flow, i) for i in _read_bare(reader, branch) if read[i] == "raw"} - {strip(reader.flow, branch.state)})
+def _first_add(reader: Reader) -> int:
+    return min((b.add for _, b in reader.branches), default=0)
+
+
+def _older(reader: Reader, branch: Region, read: Mapping[int, str | None]) -> set[int]:
+    """The states that a branch reads without a norm beside the one that it is added to."""
+    return {strip(reader.flow, i) for i in _read_bare(reader, branch) if read[i] == "raw"} - {strip(reader.flow, branch.state)}
 
 
 def _read_bare(reader: Reader, branch: Region) -> set[int]:

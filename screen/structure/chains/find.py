@@ -127,7 +127,7 @@ class Chains:
         branch as well, what a block makes on the way to its end is not."""
         state, sums = edge.source, 0
         while (step := table[state].edge) is not None and not table[state].adds and step.kind in ("same", "scale", "gate", "norm", "add"):
-            state, sums = step.source, sums + (step.kind == "add")
+            state, sums = step.source, sums + (step.kind == "add" and any(self.flow.depends(o, table[state].source) for o in self.others(step)))
         if not leads_through(table, other, state):
             return False
         kept = [other]

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from screen.graph import Graph
 from screen.graph.repetition import stacked
-from screen.structure.dataflow import nodes_of
+from screen.structure.dataflow import Flow, nodes_of
 from screen.structure.norms.find import place_of
 from screen.structure.streams.ends import Ends, signature
 from screen.structure.streams.equal_calls import EqualCalls
@@ -96,7 +96,21 @@ def _cut(one: Reader, other: Reader) -> list[int]:
     end, start = one.chain.nodes[-1], other.chain.nodes[0]
     if not flow.depends(start, end):
         return []
-    return [i for i in nodes_of(flow.keys[start] & ~flow.keys[end]) if flow.weighted[i] and flow.depends(i, end)]
+    found = [i for i in nodes_of(flow.keys[start] & ~flow.keys[end]) if flow.weighted[i] and flow.depends(i, end)]
+    return [i for i in found if not _leads_past(flow, i, end, start)]
+
+
+def _leads_past(flow: Flow, node: int, end: int, start: int) -> bool:
+    """Whether some way of values from one node to another does not cross a third."""
+    seen, stack = {node}, [start]
+    while stack:
+        here = stack.pop()
+        if here == end:
+            return True
+        if here not in seen and flow.depends(here, end):
+            seen.add(here)
+            stack.extend(flow.graph.nodes[here].inputs)
+    return False
 
 
 def _as_one(streams: list[Stream], readers: list[Reader]) -> Stream | None:

@@ -11,7 +11,7 @@ from screen.structure.norms.find import place_of
 from screen.structure.streams.chain_reader import MIXERS, ChainReader
 from screen.structure.streams.multipliers import Scales
 from screen.structure.streams.norms import StreamNorms
-from screen.structure.types import Norm, Port, Role, Sublayer, Unknown
+from screen.structure.types import Norm, Port, Role, Stream, Sublayer, Unknown
 
 PLACEMENTS = {"": "none", "A": "pre", "C": "post", "AB": "peri", "B": "output_only", "AC": "pre_post"}
 """Letters of the norms around a branch to the field's name; other combinations stand as letters."""
@@ -43,6 +43,19 @@ class Reader(ChainReader):
                 seen.add(node)
                 stack.extend(nodes[node].inputs)
         return frozenset(found) or frozenset({branch.state})
+
+    def typical(self, stream: Stream) -> dict[tuple[int, int], Branch]:
+        """For each sublayer of a stream, by the node of its add and of what it adds, the branch that it is judged by: that of the first block of its
+        kind, but of the second one where that reads more states (what the first block reads as its own may be the first state, read by all)."""
+        branches, met, found = {(b.add, b.output): b for _, b in self.branches}, self.states_met, dict[tuple[int, int], Branch]()
+        for kind in stream.kinds:
+            ran = [b.branches for b in stream.traced if b.kind == kind.id and len(b.branches) == len(kind.sublayers)]
+            for place, sub in enumerate(kind.sublayers):
+                first = (sub.add, sub.output)
+                second = ran[1][place] if len(ran) > 1 else first
+                if first in branches:
+                    found[first] = branches[second if len(met.get(second, ())) > len(met[first]) else first]
+        return found
 
     @cached_property
     def sublayers(self) -> tuple[Sublayer, ...]:

@@ -260,7 +260,7 @@ def test_what_cannot_be_told_is_said_with_its_reason(reason: str) -> None:
     assert reason in found.reason
 
 
-WHY = {"mamba": "a state is carried from token to token", "linear_attention": "sums over the tokens so far"}
+WHY = {"mamba": "`silu` of a value that is not Gaussian", "linear_attention": "`cumsum` has no row"}
 
 
 @pytest.mark.parametrize("name", WHY)
