@@ -176,7 +176,7 @@ class Features:
             return plain(shape, (-1,), True)
         axis = self._contracted(node, rank)
         made = ((shape[axis], source.any(axis)),) if shape[axis] != 1 else ()
-        axes = list(source.axes)
+        axes = [((size, True),) if not atoms and size != 1 else atoms for atoms, size in zip(source.axes, shape, strict=True)]  # of the weight alone
         axes[axis] = made
         return Layout(tuple(axes), source.sure or source.any(axis))
 

@@ -88,3 +88,46 @@ def test_slots_that_share_one_map_are_no_experts(experts: bool, role: str) -> No
     layers = [Residual(part) for _ in range(DEPTH) for part in (Attention(), Slots(experts))]
     said = " ".join(blocks(read(nn.Sequential(*layers, nn.LayerNorm(WIDTH)))))
     assert f"{role} pre" in said and said.count(" pre") == 2
+
+
+class Dense(nn.Module):
+    """All experts of each token, weighed by what another map made of it: in one product, by a sum, or by a product of batches."""
+
+    def __init__(self, how: str, shares: str, count: int = 4) -> None:
+        super().__init__()
+        self.how, self.shares, self.route = how, shares, nn.Linear(WIDTH, count)
+        self.up, self.down = nn.Parameter(torch.randn(count, WIDTH, 80) / 9), nn.Parameter(torch.randn(count, 80, WIDTH) / 9)
+
+    def forward(self, x: Tensor) -> Tensor:
+        told = self.route(x)
+        p = told.softmax(-1) if self.shares == "softmax" else told.sigmoid()
+        if self.how == "batches":
+            return torch.einsum("betd,bte->btd", F.gelu(x[:, None] @ self.up) @ self.down, p)
+        hidden = F.gelu(torch.einsum("btd,edf->btef", x, self.up))
+        if self.how == "product":
+            return torch.einsum("btef,efd,bte->btd", hidden, self.down, p)
+        return (torch.einsum("btef,efd->bted", hidden, self.down) * p[..., None]).sum(2)
+
+
+@pytest.mark.parametrize("shares", ["softmax", "sigmoid"])
+@pytest.mark.parametrize("how", ["product", "sum", "batches"])
+def test_experts_that_all_tokens_go_through_are_no_attention(how: str, shares: str) -> None:
+    layers = [Residual(part) for _ in range(DEPTH) for part in (Attention(), Dense(how, shares))]
+    assert blocks(read(nn.Sequential(*layers, nn.LayerNorm(WIDTH)))) == ["3: attention pre, moe pre"]
+
+
+class Heads(nn.Module):
+    """Heads of one token look at each other: attention, though no token is mixed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q, self.k, self.v, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (m(x).unflatten(-1, (4, -1)) for m in (self.q, self.k, self.v))
+        return self.out(((q @ k.mT).softmax(-1) @ v).flatten(-2))
+
+
+def test_heads_that_look_at_each_other_stay_attention() -> None:
+    layers = [Residual(part) for _ in range(DEPTH) for part in (Heads(), FFN())]
+    assert blocks(read(nn.Sequential(*layers, nn.LayerNorm(WIDTH)))) == ["3: attention pre, ffn pre"]

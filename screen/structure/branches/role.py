@@ -220,7 +220,12 @@ class Mixer:
     def _products(self) -> bool:
         flow = self.branch.flow
         found = {i for i in self.branch.region if flow.classes[i] == "product" and flow.mixing[i]}
-        return bool(found and found - self.attention.over_states)
+        return any(not self._is_of_each_token(i) for i in found - self.attention.over_states)
+
+    def _is_of_each_token(self, product: int) -> bool:
+        """Whether a product of two values is one of the features of each token alone: outputs of experts by their shares."""
+        flow, features = self.branch.flow, self.branch.norms.features
+        return all(features.holds(i, (-2, -1)) for i in flow.graph.nodes[product].inputs if flow.data[i])
 
     def _dispatches(self) -> bool:
         """Tokens are handed to experts by a product and collected by another: a choice made one value of each product, or between the two stand a
@@ -324,7 +329,7 @@ class Mixer:
 
     def _routes(self) -> bool:
         """A choice of experts, hard or soft."""
-        return self._chooses() or self._soft_routes()
+        return self._chooses() or self._soft_routes() or self._weighs_experts()
 
     def _chooses(self) -> bool:
         """A top-k (or argmax) of a weighted map of the tokens, and weights chosen or weighed by it."""
@@ -349,6 +354,22 @@ class Mixer:
         flow = self.branch.flow
         softmaxes = {i for i in self.branch.region if flow.classes[i] == "softmax" and not self._over_tokens(i)}
         return bool(softmaxes - self.attention.over_states) and len(self.weights) >= 4
+
+    def _weighs_experts(self) -> bool:
+        """What maps with an axis of experts made of each token is summed over that axis, by shares that another map made of it."""
+        flow, nodes, features = self.branch.flow, self.branch.flow.graph.nodes, self.branch.norms.features
+        experts = mask_of(i for i in self.weights if any(len(nodes[w].shape or ()) > 2 for w in nodes[i].inputs if flow.trained[w]))
+        for index in self.branch.region if experts else ():
+            here = nodes[index]
+            if here.op == "sum" and here.inputs:
+                axes, here = axes_of(flow.operand(here, 1, "dim"), len(nodes[here.inputs[0]].shape or ())), nodes[self._behind_views(here.inputs[0])]
+                each = here.op == "mul" and features.holds(here.index, axes)
+            else:
+                each = flow.classes[index] == "product" and flow.mixing[index] and self._is_of_each_token(index)
+            data = [i for i in dict.fromkeys(here.inputs) if flow.data[i]]
+            if each and len(data) == 2 and [bool(flow.keys[i] & experts) for i in data].count(True) == 1 and all(flow.keys[i] for i in data):
+                return True
+        return False
 
     def _is_gated(self) -> bool:
         """A product, entry by entry, of two values that each come from a weighted op of the branch. A gate on the output, whose complement
