@@ -197,7 +197,29 @@ class Dilated(nn.Module):
         return self.end(torch.cat([x, total], 1)).mT  # type: ignore[no-any-return]
 
 
+class UShaped(nn.Module):
+    """A denoiser of few blocks between two maps, whose second half is joined to what the first half made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down, self.middle, self.up = nn.ModuleList(Pre() for _ in range(2)), Pre(), nn.ModuleList(Pre() for _ in range(2))
+        self.joins, self.first, self.last = nn.ModuleList(nn.Linear(2 * D, D) for _ in range(2)), nn.Linear(D, D), nn.Linear(D, D)
+        self.norm = nn.LayerNorm(D)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x, kept = self.first(x), list[Tensor]()
+        for block in self.down:
+            x = block(x)
+            kept.append(x)
+        x = self.middle(x)
+        for join, block in zip(self.joins, self.up, strict=True):
+            x = block(join(torch.cat((x, kept.pop()), -1)))
+        out: Tensor = self.last(self.norm(x))
+        return out
+
+
 WHOLE: dict[str, tuple[Make, int]] = {
+    "U-shaped": (UShaped, 5),
     "Mix-LN": (lambda: _row(*(Post() for _ in range(3)), *(Pre() for _ in range(9))), 12),
     "ResiDual": (ResiDual, 12),
     "attributes": (Named, 12),

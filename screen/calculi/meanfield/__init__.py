@@ -107,9 +107,13 @@ def with_smaller_weights(
 
 
 def _as_read(graph: Graph, stream: Stream, norms: Mapping[int, Norm], stack: Stack, streams: tuple[Stream, ...]) -> float | Unknown | None:
-    """The gradient ratio where the output reads the mean of all tokens, or one that begins otherwise than the others; None elsewhere."""
+    """The gradient ratio where the output reads the mean of all tokens, one that begins otherwise than the others, or what another stream's branches
+    make of them; None elsewhere."""
     if stack.tied or not graph.outputs:
         return None
+    end = stream.states[-1]
+    if any(end in above(graph, s.states[-1]) - above(graph, s.states[0]) for s in streams if s.states and s.role != "inner" and end != s.states[-1]):
+        return Unknown("its end is read by the branches of another stream, which hand gradients back that tokens share", (end,))
     how, tokens = read_out(graph, stream, norms, above(graph, graph.outputs[0]))
     if how == "mean" and not is_causal(stack):
         try:

@@ -272,9 +272,10 @@ class Shape:
         return frozenset(found)
 
     def _dependent(self, calls: list[int]) -> int:
-        """How many calls with weights of their own, and with sums in them or between them, read each other; 0 for fewer than MANY. Skips may
-        lead past."""
+        """How many calls with weights of their own, and with sums in them or between them, read each other; 0 for fewer than MANY, or than STEPS where
+        the input is added to nothing (a U-shaped denoiser between two maps). Skips may lead past."""
         found: dict[Print, list[int]] = {}
+        fewest = MANY if self._is_added else STEPS
         for call in calls:
             if self.inside[call]:
                 found.setdefault(tuple((op, *at) for op, _, *at in self._print(call)), []).append(call)  # sizes may go with a dilation
@@ -282,9 +283,21 @@ class Shape:
         for members in found.values():
             own = {self.graph.calls[c].module for c in members}
             times = [self.graph.times.get(self.graph.calls[c].module, 1) for c in members]
-            if len(own) == len(members) and sum(times) >= MANY and all(self._reads(a, b) for a, b in itertools.pairwise(members)):
+            if len(own) == len(members) and sum(times) >= fewest and all(self._reads(a, b) for a, b in itertools.pairwise(members)):
                 longest = max(longest, sum(times))
         return longest
+
+    @cached_property
+    def _is_added(self) -> bool:
+        """Whether a sum with something else holds the input as it is, normed or moved at most: the skip of a block."""
+        nodes, carried = self.graph.nodes, {n.index for n in self.graph.nodes if n.op == "input"}
+        for node in nodes:
+            read = self.data.intersection(node.inputs)
+            if node.op in _SUMS and len(read) > 1 and carried & read:
+                return True
+            if CLASSES.get(node.op) in ("view", "part", "linear", "norm", "alias") and carried.intersection(node.inputs[:1]):
+                carried.add(node.index)
+        return False
 
     def _steps(self, calls: list[int]) -> int:
         """How many calls of one module read each other, where each is a block and gives a whole state (a core in a loop, to which the input is joined

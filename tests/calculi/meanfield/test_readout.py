@@ -132,3 +132,29 @@ def test_neighbours_that_are_averaged_or_left_out_are_no_mean_of_all() -> None:
         facts = derive(trace(Stage(half).eval(), (torch.randn(2, 8, WIDTH),), {}))
         (stream,) = facts.streams
         assert stream.depth == 3 and read_out(facts.graph, stream, {}, set(range(len(facts.graph.nodes)))) == EACH
+
+
+class Read(nn.Module):
+    """An encoder whose end is the keys and values of a decoder, in each of its blocks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(48, WIDTH), nn.Linear(48, WIDTH)
+        self.encoder, self.decoder = nn.Sequential(*(Block() for _ in range(4))), nn.ModuleList(Block() for _ in range(4))
+        self.looks = nn.ModuleList(nn.MultiheadAttention(WIDTH, 4, batch_first=True) for _ in range(4))
+        self.norms, self.end = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(4)), nn.LayerNorm(WIDTH)
+
+    def forward(self, read: Tensor, written: Tensor) -> Tensor:
+        memory, x = self.encoder(self.first(read)), self.second(written)
+        for block, look, norm in zip(self.decoder, self.looks, self.norms, strict=True):
+            x = block(x)
+            x = x + look(norm(x), memory, memory, need_weights=False)[0]
+        return self.end(x)
+
+
+def test_nothing_is_told_where_the_branches_of_another_stream_read_the_end() -> None:
+    """Attention hands back to all keys what one gradient has in common."""
+    report = screen.check(Read(), example_inputs=(torch.randn(2, 20, 48), torch.randn(2, 20, 48)), spot_check=False)
+    [read, written] = [c for c in report.claims if c.claim == "gradient_ratio"]
+    assert read.value is None and "branches of another stream" in read.reason
+    assert written.value is not None
