@@ -56,7 +56,8 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
 def _judge(facts: Facts, stream: Stream) -> Outcome:
     site, names = at(stream), ", ".join(dict.fromkeys(place.words for place in stream.cuts))
     if stream.joins:
-        message = f"`{stream.name}` itself passes the matrices of {names}, each of which reads an earlier state of it too: no skip leads past them."
+        beside = "an earlier state of it, or what comes in, too"
+        message = f"`{stream.name}` itself passes the matrices of {names}, each of which reads {beside}: no skip leads past them."
         return Outcome("conditional", message, at(stream, place=stream.joins[0]), numbers=(("matrices", len(stream.joins)),))
     if stream.cuts and _is_normed_map(facts, stream):
         depth = facts.depth(stream)

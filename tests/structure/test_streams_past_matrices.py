@@ -178,3 +178,32 @@ def test_only_a_matrix_on_every_way_is_one_on_the_stream() -> None:
     """The net beside the stream stands on one of two ways."""
     said = finding(report_of(Beside()), "G110").message
     assert "`maps." in said and "first" not in said, said
+
+
+class Core(nn.Module):
+    """Blocks in a loop, to which what comes in is joined in every step: as it is, or behind blocks of its own; the first state is zero or drawn."""
+
+    def __init__(self, before: int, steps: int = 4) -> None:
+        super().__init__()
+        self.first, self.steps = nn.Linear(WIDTH, WIDTH), steps
+        self.before, self.core = nn.ModuleList(net() for _ in range(before)), nn.ModuleList(net() for _ in range(2))
+        self.join = nn.Linear(2 * WIDTH, WIDTH)
+        ends(self)
+
+    def forward(self, x: Tensor) -> Tensor:
+        given = self.first(x)
+        for block in self.before:
+            given = given + block(given)
+        x = torch.zeros_like(given)
+        for _ in range(self.steps):
+            x = self.join(torch.cat((x, given), -1))
+            for block in self.core:
+                x = x + block(x)
+        return self.head(self.last(x))
+
+
+@pytest.mark.parametrize("before", [0, 2])
+def test_a_core_to_which_the_input_is_joined_in_every_step_is_one_stream(before: int) -> None:
+    report = report_of(Core(before))
+    assert [(s.role, s.depth) for s in report.streams] == [("stream", before + 8)]
+    assert "`join`" in finding(report, "G110").message

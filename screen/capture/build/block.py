@@ -272,8 +272,8 @@ class Shape:
         return frozenset(found)
 
     def _dependent(self, calls: list[int]) -> int:
-        """How many calls with weights of their own, and with sums in them or between them, read each other; 0 for fewer than MANY, or than STEPS where
-        the input is added to nothing (a U-shaped denoiser between two maps). Skips may lead past."""
+        """How many calls with weights of their own, and with sums in them or between them, read each other; 0 for fewer than MANY, or STEPS where the
+        input is added to nothing (a U-shaped denoiser between two maps). Skips may lead past."""
         found: dict[Print, list[int]] = {}
         fewest = MANY if self._is_added else STEPS
         for call in calls:

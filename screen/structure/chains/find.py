@@ -292,10 +292,11 @@ class Chains:
         found = self._candidates()
         found = [c for c in found if not self._is_logits(c)] or found
         outer = [c for c in found if not self.is_within(c, found)] or found[:1]
+        before = {c: self.continued(c, found) for c in found}
         chosen: list[Chain] = []
         for chain in found:
             beside = bool(chosen) and self._is_beside(chain, chosen[0])
-            if self.continued(chain, found) or (chain in outer and (not chosen or beside or not self.is_nested(chain, outer))):
+            if before[chain] or chain in before.values() or (chain in outer and (not chosen or beside or not self.is_nested(chain, outer))):
                 chosen.append(chain)
             elif len(chain.adds) >= 2 and self._is_network(chain) and not (self._is_carried_over_tokens(chain, outer) or self._is_recurrent(chain)):
                 chosen.append(self._with_first(chain))
@@ -336,16 +337,17 @@ class Chains:
 
     def continued(self, chain: Chain, others: Sequence[Chain]) -> Chain | None:
         """The stream that a chain goes on with behind a matrix, `Linear(cat(skip, x))`: x is its end, or the norm of that, and the skip an earlier
-        state of a stream."""
+        state of a stream, or what no stream has a part in (the input, given to each step of a loop)."""
         nodes = self.flow.graph.nodes
         source = nodes[chain.nodes[0]]
         joined = nodes[self._behind_norm(source.inputs[0])] if source.op == "linear" else source
         states = frozenset(n for c in others for n in c.nodes)
         parts = [strip(self.flow, i) for i in joined.inputs] if joined.op == "cat" else []
         parts = [p if p in states else self._behind_norm(p) for p in parts]
-        if len(parts) != 2 or not states.issuperset(parts):
+        given = [p for p in parts if p not in states]
+        if len(parts) != 2 or len(given) > 1 or any(self.flow.depends(p, c.adds[0]) for p in given for c in others):
             return None
-        return next((c for c in others if c is not chain and c.nodes[-1] in parts), None)
+        return max((c for c in others if c is not chain and c.nodes[-1] in parts), key=lambda c: c.nodes[-1], default=None)
 
     def origin(self, chain: Chain) -> int:
         """The source of a chain, or of the first of those that it goes on with."""
