@@ -91,13 +91,14 @@ def _in_a_row(streams: list[Stream], readers: list[Reader]) -> Stream:
 
 
 def _cut(one: Reader, other: Reader) -> list[int]:
-    """The matrices between the end of a stream and the start of the next, which are all that leads there."""
+    """The matrices between the end of a stream and the start of the next, which are all that leads there: those on every way, or all where the
+    ways have none in common."""
     flow = one.flow
     end, start = one.chain.nodes[-1], other.chain.nodes[0]
     if not flow.depends(start, end):
         return []
     found = [i for i in nodes_of(flow.keys[start] & ~flow.keys[end]) if flow.weighted[i] and flow.depends(i, end)]
-    return [i for i in found if not _leads_past(flow, i, end, start)]
+    return [i for i in found if not _leads_past(flow, i, end, start)] or found
 
 
 def _leads_past(flow: Flow, node: int, end: int, start: int) -> bool:
