@@ -115,14 +115,15 @@ def _as_read(graph: Graph, stream: Stream, norms: Mapping[int, Norm], stack: Sta
     if any(end in above(graph, s.states[-1]) - above(graph, s.states[0]) for s in streams if s.states and s.role != "inner" and end != s.states[-1]):
         return Unknown("its end is read by the branches of another stream, which hand gradients back that tokens share", (end,))
     how, tokens = read_out(graph, stream, norms, above(graph, graph.outputs[0]))
-    if how == "mean" and not is_causal(stack):
+    if how in ("each", "one", "mean") and (place := begins_otherwise(graph, stream)) is not None:
+        one = "the output reads one token" if how == "one" else "the output reads all tokens"
+        return Unknown(f"{one}, and some begin otherwise than those that follow from the inputs", (place,))
+    if how.startswith("mean") and not is_causal(stack):
         try:
             stack = _builder(stream, graph, tokens, streams, norms).stack(len(stack.blocks))
         except Stop as stop:
             return stop.unknown
         return ratio_of(backward(stack, forward(stack), len(stack.blocks), from_end=Gradient(1.0, 1.0)))
-    if how == "one" and (place := begins_otherwise(graph, stream)) is not None:
-        return Unknown("the output reads one token, and some begin otherwise than those that follow from the inputs", (place,))
     return None
 
 
