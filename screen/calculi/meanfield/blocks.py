@@ -16,7 +16,7 @@ from screen.graph import Ref
 from screen.structure.types import Kind, Norm, Sublayer, Unknown
 
 BEYOND = {
-    "ssm": "a state is carried from token to token by a decay that depends on the tokens and starts at values that are no draw",
+    "ssm": "a state is carried from token to token by a decay that starts at values that are no draw",
     "rnn": "a state is carried from token to token, how far depends on the tokens",
     "linear_attention": "sums over the tokens so far grow with the position, and divided by each other they are no average of independent rows",
     "fourier": "a fixed mixing of tokens and features makes no independent sums, and no norm on the stream follows",
