@@ -145,9 +145,22 @@ class Mixer:
         return any(self.attention.from_memory(nodes[i].inputs[0]) for i in self.branch.region if nodes[i].op == "grid_sample")
 
     def _feed_forward(self) -> Role:
+        if self._sums_over_given_places():
+            return "other"
         if self._is_gated():
             return "gated_ffn"
         return "ffn" if len(self.weights) >= 2 and self._has_activation() else "other"
+
+    def _sums_over_given_places(self) -> bool:
+        """Maps of the data are added up where integers that came with it say (messages over the edges of a graph): no map of each token by itself."""
+        flow, nodes = self.branch.flow, self.branch.flow.graph.nodes
+        sums = (nodes[i] for i in self.branch.region if nodes[i].op in ("scatter_add", "index_add", "scatter_reduce", "index_reduce"))
+        mine = mask_of(i for i in self.branch.region if flow.key[i])
+        for node in sums:
+            places = [i for i in node.inputs if flow.from_input[i] and not flow.is_float(nodes[i]) and not flow.learned[i]]
+            if places and any(flow.keys[i] & mine for i in node.inputs):
+                return True
+        return False
 
     def _is_recurrent(self) -> bool:
         return bool(self.ops & {"lstm", "gru", "lstm_cell", "gru_cell", "mkldnn_rnn_layer", "rnn_tanh", "rnn_relu", "_thnn_fused_lstm_cell"}) or (
