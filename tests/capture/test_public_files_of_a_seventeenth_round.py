@@ -59,3 +59,65 @@ def test_messages_over_edges_make_no_feed_forward(write: Any) -> None:
     assert [(s.width, s.depth, k.count, [one.role for one in k.sublayers]) for s in report.streams for k in s.kinds if s.width == 24] == [
         (24, 4, 4, ["other"])
     ]
+
+
+# -- sizes of pieces ---------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["torch.split(x, [self.places, self.views], dim=-1)", "x.split([self.places, self.views], 2)"])
+def test_pieces_of_written_sizes_say_how_wide_the_input_is(write: Any, how: str) -> None:
+    """No layer takes the six numbers of a place and a direction together: each piece is mapped by itself (a radiance field)."""
+    file = write(
+        f"""
+        class Field(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.places, self.views = 4, 5
+                self.first, self.second, self.last = nn.Linear(4, 32), nn.Linear(32, 32), nn.Linear(32 + 5, 4)
+
+            def forward(self, x):
+                places, views = {how}
+                h = torch.relu(self.second(torch.relu(self.first(places))))
+                return self.last(torch.cat([h, views], -1))
+        """
+    )
+    (net,) = built(file)
+    assert runs(net) == ""
+    assert net.kwargs["x"].shape[-1] == 9
+
+
+# -- configurations that may be left out, and must not be ---------------------------------------------------------------------------------------
+
+CONFIGURED = """
+class Plan:
+    def __init__(self, width: int = 32, rows: int = {rows}, **more):
+        self.width, self.rows = width, rows
+
+class Base(nn.Module):
+    def __init__(self, plan, *rest):
+        super().__init__()
+        if not isinstance(plan, Plan):
+            raise ValueError(f"parameter `plan` of {{type(self)}} should be a `Plan`, not {{plan}}")
+
+class Net(Base):
+    def __init__(self, plan: Plan = None):
+        super().__init__(plan)
+        self.words = nn.Embedding(70, plan.width)
+        self.maps = nn.ModuleList(nn.Linear(plan.width, plan.width) for _ in range(plan.rows))
+
+    def forward(self, ids):
+        x = self.words(ids)
+        for one in self.maps:
+            x = x + torch.tanh(one(x))
+        return x
+"""
+
+
+def test_a_configuration_that_may_be_left_out_and_is_asked_for_is_one_of_its_own_defaults(write: Any) -> None:
+    (net,) = built(write(CONFIGURED.format(rows="3")))
+    assert (len(net.model.maps), runs(net)) == (3, "")
+
+
+def test_a_configuration_whose_own_defaults_do_not_do_is_still_asked_for(write: Any) -> None:
+    with pytest.raises(Exception, match=r"plan"):
+        built(write(CONFIGURED.format(rows="None")))
