@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import screen
+from screen.capture.kernels.stand_in import to_install
 from tests.capture.first_try import built, runs, writing
 
 write = pytest.fixture(writing)
@@ -121,3 +123,30 @@ def test_a_configuration_that_may_be_left_out_and_is_asked_for_is_one_of_its_own
 def test_a_configuration_whose_own_defaults_do_not_do_is_still_asked_for(write: Any) -> None:
     with pytest.raises(Exception, match=r"plan"):
         built(write(CONFIGURED.format(rows="None")))
+
+
+# -- a file of the name of its package -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_of_the_name_of_the_package_that_it_imports_is_no_script(tmp_path: Path) -> None:
+    """Where its own folder is a place of imports, it stands in the place of a package that has no `__init__.py`."""
+    folder = tmp_path / "net_of_seventeen" / "models"
+    folder.mkdir(parents=True)
+    (folder / "base.py").write_text("from torch import nn\n\n\nclass Base(nn.Module):\n    width = 24\n")
+    text = "class Net(Base):\n    def __init__(self):\n        super().__init__()\n        self.map = nn.Linear(self.width, self.width)\n\n"
+    head = "import torch\nfrom torch import nn\n\nfrom net_of_seventeen.models.base import Base\n\n\n"
+    (folder / "net_of_seventeen.py").write_text(f"{head}{text}    def forward(self, x):\n        return x + torch.tanh(self.map(x))\n")
+    (net,) = built(str(folder / "net_of_seventeen.py"))
+    assert runs(net) == ""
+
+
+def test_what_an_installed_package_lacks_is_asked_of_another_version_of_it(tmp_path: Path) -> None:
+    """The message asked to install what is there, or the project itself, which is no package of anyone's."""
+    folder = tmp_path / "parts_of_seventeen"
+    folder.mkdir()
+    (folder / "blocks.py").write_text("from numpy.gone_of_seventeen import Base\n\n\nclass Block(Base):\n    pass\n")
+    text = "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.map = Block(3)\n"
+    (tmp_path / "net.py").write_text(f"from torch import nn\n\nfrom parts_of_seventeen.blocks import Block\n\n\n{text}")
+    with pytest.raises(ImportError) as caught:
+        built(str(tmp_path / "net.py"))
+    assert to_install(caught.value) == ["a version of `numpy` that has `numpy.gone_of_seventeen`"]

@@ -353,7 +353,7 @@ def construct(
 
 
 def _of_defaults(nothing: Mapping[str, Any], entry: Any, module: ModuleType | None, settings: Mapping[str, Any]) -> dict[str, str]:
-    """Of configurations that were left out and must not be, each of a class that is stated and that asks for nothing, the names of these classes; none
+    """Of configurations that were left out and must not be, each of a class that is stated and asks for nothing, the names of these classes; none
     where one of them is another thing."""
     found: dict[str, str] = {}
     for key in nothing:

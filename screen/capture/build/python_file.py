@@ -135,13 +135,14 @@ def load_file(path: str, reading: piecewise.Reading | None = None) -> ModuleType
     full = os.path.abspath(path)
     folder, base = os.path.split(full)
     parts = [base.removesuffix(".py")]
-    climbs = 0 if os.path.isfile(os.path.join(folder, "__init__.py")) else _climbs(full)  # a package without the file that says so
+    within = _within_its_name(full)
+    climbs = max(within, 0 if os.path.isfile(os.path.join(folder, "__init__.py")) else _climbs(full))  # a package without the file that says so
     while (climbs >= len(parts) or os.path.isfile(os.path.join(folder, "__init__.py"))) and os.path.basename(folder).isidentifier():
         folder, package = os.path.split(folder)
         parts.insert(0, package)
     if folder not in sys.path:
         sys.path.insert(0, folder)
-    for beside in (os.getcwd(), os.path.dirname(full)):  # the latter for a file of a package that imports its neighbours as a script would
+    for beside in (os.getcwd(), *([] if within else [os.path.dirname(full)])):  # the latter for a file of a package that imports as a script would
         if beside not in sys.path:
             sys.path.append(beside)
     sys.argv = [full]
@@ -168,6 +169,21 @@ def _climbs(path: str) -> int:
     except (OSError, SyntaxError, ValueError):
         return 0
     return max((n.level for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)), default=0)
+
+
+def _within_its_name(path: str) -> int:
+    """How many folders up the package lies that a file imports by its own name, `from net.parts import …` in `net/models/net.py`: as a script it
+    would stand in the place of that; 0 elsewhere."""
+    folder, base = os.path.split(path)
+    own = base.removesuffix(".py")
+    names = piecewise.imported_of(path, own) - {own}
+    for count in range(1, piecewise.LEVELS + 1):
+        parent, name = os.path.split(folder)
+        places = [os.path.join(parent, *n.split(".")) for n in names]
+        if name == own and places and all(os.path.isdir(p) or os.path.isfile(f"{p}.py") for p in places):
+            return count
+        folder = parent
+    return 0
 
 
 def _execute(path: str, name: str, reading: piecewise.Reading | None) -> ModuleType:
