@@ -150,3 +150,66 @@ def test_what_an_installed_package_lacks_is_asked_of_another_version_of_it(tmp_p
     with pytest.raises(ImportError) as caught:
         built(str(tmp_path / "net.py"))
     assert to_install(caught.value) == ["a version of `numpy` that has `numpy.gone_of_seventeen`"]
+
+
+POLICY = """
+import torch
+from torch import nn
+
+from .settings import Plan
+
+
+class Policy(nn.Module):
+    def __init__(self, plan: Plan):
+        super().__init__()
+        self.places = Places(plan.width)
+
+
+class Places(nn.Module):
+    def __init__(self, dimension):
+        super().__init__()
+        self.table = nn.Embedding(dimension, 4)
+
+    def forward(self, x):
+        return x + self.table(x)
+"""
+
+
+def test_a_part_of_what_a_missing_package_kept_from_being_defined_is_not_asked_for_its_sizes(tmp_path: Path) -> None:
+    """Without the settings of the project, which need that package, the one class that is defined is a table of positions."""
+    folder = tmp_path / "policies_of_seventeen"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "settings.py").write_text("import nowhere_at_seventeen\n\n\nclass Plan:\n    width = len(nowhere_at_seventeen.SIZES)\n")
+    (folder / "policy.py").write_text(POLICY)
+    with pytest.raises(ModuleNotFoundError, match="nowhere_at_seventeen"):
+        built(str(folder / "policy.py"))
+
+
+# -- variables of the environment --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_line_that_reads_an_unset_variable_asks_for_that_variable(write: Any) -> None:
+    """A guard would not set it."""
+    report = screen.check(
+        str(
+            write(
+                """
+                import os
+
+                class Net(nn.Module):
+                    def __init__(self):
+                        super().__init__()
+                        self.map = nn.Linear(24, 24)
+
+                    def forward(self, x):
+                        return x + torch.tanh(self.map(x))
+
+                if os.environ["FAST_AT_SEVENTEEN"] == "1":
+                    Net = torch.compile(Net)
+                """
+            )
+        )
+    )
+    (note,) = [note for note in report.target.notes if "FAST_AT_SEVENTEEN" in note]
+    assert note.endswith("set it, `FAST_AT_SEVENTEEN=… screen check …`")

@@ -73,7 +73,7 @@ def made_of(
         made.clear()  # a loss, a schedule, a wrapper: the models of the file are those that do not build
     if not made:
         lacking = {name: error for name, error in makers.items() if isinstance(error, Needs)}
-        raise next(iter(lacking.values()), None) or none_builds(errors, module)
+        raise python_file.kept_from(module, errors) or next(iter(lacking.values()), None) or none_builds(errors, module)
     inside = {type(m).__name__ for _, (model, *_) in made for m in model.modules()}
     return made, [f"not judged: {why_not(name, error)}" for name, error in errors.items() if name not in inside]
 

@@ -244,7 +244,10 @@ def _leave_out(node: ast.stmt, path: str, why: str, reading: Reading) -> None:
     if why.startswith("NameError"):
         return _follow(node, path, reading)
     reading.lost |= dict.fromkeys(_names(node), place)
-    advice = "" if isinstance(node, ast.Import | ast.ImportFrom) else f": {GUARD}"
+    unset = re.match(r"KeyError: '(\w+)'$", why)
+    asked = unset is not None and re.search(rf"environ\[['\"]{unset[1]}['\"]\]", ast.unparse(node)) is not None
+    advice = f": set it, `{unset[1]}=… screen check …`" if unset is not None and asked else f": {GUARD}"
+    advice = "" if isinstance(node, ast.Import | ast.ImportFrom) else advice
     reading.lines.append(f"{place} did not run ({why}){advice}")
 
 

@@ -14,7 +14,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -71,6 +71,7 @@ def load_after(spec: TargetSpec, error: BaseException) -> ModuleType:
         find(module, spec)
     except (Exception, SystemExit) as again:
         raise again if isinstance(error, _Trains) else error from None
+    vars(module)[BEFORE] = error
     return module
 
 
@@ -78,6 +79,8 @@ class _Trains(Exception):
     """A file that trains a model when it is imported is not run whole."""
 
 
+BEFORE = "__screen_before__"
+"""Where a module that was read in part keeps what kept it from being run."""
 READING = "__screen_reading__"
 """Where a module keeps what was left out of it."""
 
@@ -401,6 +404,15 @@ def references(module: ModuleType) -> dict[str, set[str]]:
     return closed
 
 
+def kept_from(module: ModuleType, names: Iterable[str]) -> Exception | None:
+    """What a package that is not there kept a file from defining, where that holds all of the classes of these names: they are its parts."""
+    error = vars(module).get(BEFORE)
+    read = references(module) if isinstance(error, ImportError) else {}
+    lost = {n.name for n in _tree(module).body if isinstance(n, ast.ClassDef) and not hasattr(module, n.name)} if read else set()
+    inside = {name for one in lost for name in read.get(one, ())}
+    return error if isinstance(error, ImportError) and lost and {*names} <= inside else None
+
+
 def held(module: ModuleType) -> dict[str, int]:
     """How many classes of modules of a file each of its classes and functions names, through whatever of the file it names."""
     classes = {*defined_classes(module)}
@@ -502,7 +514,7 @@ __all__ = [
     "drop_contained",
     "factories",
     "find",
-    "held",
+    "held", "kept_from",
     "is_candidate",
     "load",
     "load_file",
