@@ -213,3 +213,32 @@ def test_a_line_that_reads_an_unset_variable_asks_for_that_variable(write: Any) 
     )
     (note,) = [note for note in report.target.notes if "FAST_AT_SEVENTEEN" in note]
     assert note.endswith("set it, `FAST_AT_SEVENTEEN=… screen check …`")
+
+
+# -- the first of many layers ------------------------------------------------------------------------------------------------------------------
+
+LAYER = """
+class Layer(nn.Module):
+    def __init__(self, width, depth):
+        super().__init__()
+        self.start = 0.8 - 0.6 * 0.7**depth
+        self.map = {made}
+
+    def forward(self, x):
+        return x + self.start * torch.tanh(self.map(x))
+
+
+if __name__ == "__main__":
+    layer = Layer(width=24, depth=0)
+"""
+
+
+def test_the_place_of_the_first_layer_is_said_by_zero(write: Any) -> None:
+    """The message said that the author's call does not tell it."""
+    (layer,) = built(write(LAYER.format(made="nn.Linear(width, width)")))
+    assert (layer.model.start, layer.model.map.weight.shape) == (pytest.approx(0.2), (24, 24))
+
+
+def test_no_layers_at_all_are_still_no_model(write: Any) -> None:
+    with pytest.raises(Exception, match="depth"):
+        built(write(LAYER.format(made="nn.Sequential(*(nn.Linear(width, width) for _ in range(depth)))")))

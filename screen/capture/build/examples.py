@@ -119,6 +119,7 @@ def example(
         for call in _calls(source.tree, name):
             source = _with_settings(source, call, file)
             found = _arguments(call, signature, source, seen or {} if source.path == file else enumerations, loosely)
+            found |= {name: 0 for name in wanted if name not in found and _is_first(name, call, signature, entry)}
             asked, known = (signature.parameters, {**_classes_of_project(entry, source), **parts}) if whole else (wanted, parts)
             found |= _parts(call, signature, source, known, [name for name in asked if name not in found])
             if left := [name for name in wanted if name not in found and _is_made(name, call, signature)]:
@@ -155,6 +156,18 @@ def _is_made(name: str, call: ast.Call, signature: inspect.Signature) -> bool:
     """Is an argument of a call a name or a call of its own?"""
     given = dict(zip(signature.parameters, call.args, strict=False)) | {k.arg: k.value for k in call.keywords if k.arg}
     return isinstance(given.get(name), ast.Name | ast.Call)
+
+
+def _is_first(name: str, call: ast.Call, signature: inspect.Signature, entry: Any) -> bool:
+    """Is an argument whose name counts layers the place of one among them, `Attention(depth=0)`: nothing is counted with it?"""
+    given = dict(zip(signature.parameters, call.args, strict=False)) | {k.arg: k.value for k in call.keywords if k.arg}
+    value = given.get(name)
+    if not isinstance(value, ast.Constant) or type(value.value) is not int or value.value or not _LAYERS.search(name):
+        return False
+    try:
+        return not re.search(rf"range\([^()]*\b{name}\b|[\])]\s*\*\s*(self\.)?{name}\b", inspect.getsource(entry))
+    except (OSError, TypeError):
+        return False
 
 
 def _classes_of_libraries(source: _Source) -> dict[str, type[nn.Module]]:
