@@ -242,3 +242,48 @@ def test_the_place_of_the_first_layer_is_said_by_zero(write: Any) -> None:
 def test_no_layers_at_all_are_still_no_model(write: Any) -> None:
     with pytest.raises(Exception, match="depth"):
         built(write(LAYER.format(made="nn.Sequential(*(nn.Linear(width, width) for _ in range(depth)))")))
+
+
+# -- a project whose package has the name of an installed one ------------------------------------------------------------------------------------
+
+CROWDED = {
+    "crowded_of_seventeen/__init__.py": "",
+    "crowded_of_seventeen/words.py": "class Words:\n    pad = 3\n\n\ndef make_words():\n    return Words()\n",
+    "crowded_of_seventeen/models/net.py": """
+import torch
+from torch import nn
+
+from crowded_of_seventeen.words import Words
+
+
+class Net(nn.Module):
+    def __init__(self, width: int, words: Words):
+        super().__init__()
+        self.words, self.table, self.map = words, nn.Embedding(70, width), nn.Linear(width, width)
+
+    def forward(self, ids):
+        x = self.table(ids) * (ids != self.words.pad)[..., None]
+        return x + torch.tanh(self.map(x))
+""",
+    "crowded_of_seventeen/published.py": """
+from crowded_of_seventeen.models.net import Net
+from crowded_of_seventeen.words import make_words
+
+
+def small():
+    return Net(width=24, words=make_words())
+""",
+}
+
+
+def test_the_package_of_the_project_comes_before_an_installed_one_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what a function of the project makes for an argument, which asks for nothing, is given to it."""
+    other = tmp_path / "site-packages" / "crowded_of_seventeen"
+    other.mkdir(parents=True)
+    (other / "__init__.py").write_text("version = 2\n")
+    monkeypatch.syspath_prepend(str(other.parent))
+    for name, text in CROWDED.items():
+        (tmp_path / "project" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "project" / name).write_text(text)
+    (net,) = built(str(tmp_path / "project" / "crowded_of_seventeen" / "models" / "net.py"))
+    assert (net.model.map.weight.shape, net.model.words.pad, runs(net)) == ((24, 24), 3, "")

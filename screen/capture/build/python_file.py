@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.machinery
 import importlib.util
 import inspect
 import os
@@ -148,6 +149,9 @@ def load_file(path: str, reading: piecewise.Reading | None = None) -> ModuleType
     for beside in (os.getcwd(), *([] if within else [os.path.dirname(full)])):  # the latter for a file of a package that imports as a script would
         if beside not in sys.path:
             sys.path.append(beside)
+    if (hidden := _hidden(full)) is not None:
+        sys.path.insert(0, hidden)
+        importlib.invalidate_caches()
     sys.argv = [full]
     if len(parts) > 1 and all(p.isidentifier() for p in parts):
         module = importlib.import_module(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
@@ -187,6 +191,20 @@ def _within_its_name(path: str) -> int:
             return count
         folder = parent
     return 0
+
+
+def _hidden(path: str) -> str | None:
+    """The folder of the package around a file that it imports by name, where another one of that name is installed; None elsewhere."""
+    folder = os.path.dirname(path)
+    for _ in range(piecewise.LEVELS):
+        parent, root = os.path.split(folder)
+        names = piecewise.imported_of(path, root) if root.isidentifier() and root not in sys.modules else set()
+        places = [os.path.join(parent, *n.split(".")) for n in names]
+        if places and all(os.path.isdir(p) or os.path.isfile(f"{p}.py") for p in places):
+            found = importlib.machinery.PathFinder.find_spec(root)
+            return parent if found is not None and "site-packages" in (found.origin or "") else None
+        folder = parent
+    return None
 
 
 def _execute(path: str, name: str, reading: piecewise.Reading | None) -> ModuleType:
