@@ -247,6 +247,7 @@ def test_no_layers_at_all_are_still_no_model(write: Any) -> None:
 # -- a project whose package has the name of an installed one ------------------------------------------------------------------------------------
 
 CROWDED = {
+    "README.md": "# Crowded\n",
     "crowded_of_seventeen/__init__.py": "",
     "crowded_of_seventeen/words.py": "class Words:\n    pad = 3\n\n\ndef make_words():\n    return Words()\n",
     "crowded_of_seventeen/models/net.py": """
