@@ -123,7 +123,7 @@ def example(
             asked, known = (signature.parameters, {**_classes_of_project(entry, source), **parts}) if whole else (wanted, parts)
             found |= _parts(call, signature, source, known, [name for name in asked if name not in found])
             if left := [name for name in wanted if name not in found and _is_made(name, call, signature)]:
-                found |= _parts(call, signature, source, {**_classes_of_libraries(source), **_functions_of_project(entry, source)}, left)
+                found |= _parts(call, signature, source, {**_classes_of_libraries(source), **_functions_of_project(source)}, left)
             place = f"{os.path.basename(source.path)}:{source.first + call.lineno}"
             if found and all(name in found for name in wanted):
                 return found, place
@@ -152,11 +152,11 @@ def _classes_of_project(entry: Any, source: _Source) -> dict[str, type[nn.Module
     return _imported_classes(source, lambda root, _: bool(package) and root == package)
 
 
-def _functions_of_project(entry: Any, source: _Source) -> dict[str, Any]:
-    """The functions that ask for nothing by name that a file imports from the package that an entry is of, `tokenizer=make_tokenizer()`."""
-    package = str(getattr(entry, "__module__", "")).partition(".")[0]
-    found = _brought(source, lambda root, _: bool(package) and root == package)
-    free = {name: f for name, f in found.items() if inspect.isfunction(f) and f.__module__.partition(".")[0] == package}
+def _functions_of_project(source: _Source) -> dict[str, Any]:
+    """The functions that ask for nothing by name that a file imports from its own project, `tokenizer=make_tokenizer()`."""
+    above = list(Path(source.path).parents)[:LEVELS]
+    found = _brought(source, lambda root, _: any((folder / root).is_dir() or (folder / f"{root}.py").is_file() for folder in above))
+    free = {name: f for name, f in found.items() if inspect.isfunction(f) and "site-packages" not in f.__code__.co_filename}
     return {name: f for name, f in free.items() if all(p.default is not p.empty for p in inspect.signature(f).parameters.values())}
 
 
