@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from screen.capture import phase
 from screen.capture.build.configs import Missing
 from screen.capture.inputs.missing import frames, statement
+from screen.capture.kernels import older
 from screen.capture.kernels.stand_in import NotInstalled, to_install
 from screen.child.protocol import MAX_FRAME, Request, error_fields, frame, graph_frame
 from screen.errors import InternalError, LimitError, LoadError, ScreenError, TraceError, chain
@@ -326,6 +327,8 @@ def _advice(error: BaseException, request: Request) -> str:
     if nothing_at := none_at(error):
         listed = ", ".join(f"`{n}`" for n in nothing_at)
         return f"There {listed} is None: give it a value, `--set NAME=…`, or add a function `build_model()` to a file"
+    if (other := older.of_another_version(error)) is not None:
+        return f"The `{other[0]}` that is installed takes no `{other[1]}` there: install the version of it that the project was written for"
     if request.set:
         return "Check the values of `--set`"
     return "Run it by itself first; where something must be set up before, do it in a function `build_model()` of a file of your own"

@@ -288,3 +288,22 @@ def test_the_package_of_the_project_comes_before_an_installed_one_of_its_name(tm
         (tmp_path / "project" / name).write_text(text)
     (net,) = built(str(tmp_path / "project" / "crowded_of_seventeen" / "models" / "net.py"))
     assert (net.model.map.weight.shape, net.model.words.pad, runs(net)) == ((24, 24), 3, "")
+
+
+# -- another version of a library --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_keyword_that_an_installed_library_does_not_take_asks_for_another_version_of_it(write: Any) -> None:
+    """The message said to run the file by itself first."""
+    file = write(
+        """
+        from pytest import MonkeyPatch as Layer
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = Layer(drop=0.5)
+        """
+    )
+    with pytest.raises(screen.ScreenError, match="The `_pytest` that is installed takes no `drop` there"):
+        screen.check(str(file))
