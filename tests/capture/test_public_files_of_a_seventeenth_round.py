@@ -6,14 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import screen
+from screen.capture.kernels import norms, rotary
 from screen.capture.kernels.stand_in import to_install
 from tests.capture.first_try import built, runs, writing
 
 write = pytest.fixture(writing)
 
-# -- graphs ------------------------------------------------------------------------------------------------------------------------------------
+# -- graphs ------------------------------------------------------------------------------------------------------------------------------------------
 
 GRAPH = """
 class Layer(nn.Module):
@@ -63,7 +65,7 @@ def test_messages_over_edges_make_no_feed_forward(write: Any) -> None:
     ]
 
 
-# -- sizes of pieces ---------------------------------------------------------------------------------------------------------------------------
+# -- sizes of pieces ---------------------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("how", ["torch.split(x, [self.places, self.views], dim=-1)", "x.split([self.places, self.views], 2)"])
@@ -88,7 +90,7 @@ def test_pieces_of_written_sizes_say_how_wide_the_input_is(write: Any, how: str)
     assert net.kwargs["x"].shape[-1] == 9
 
 
-# -- configurations that may be left out, and must not be ---------------------------------------------------------------------------------------
+# -- configurations that may be left out, and must not be --------------------------------------------------------------------------------------------
 
 CONFIGURED = """
 class Plan:
@@ -125,7 +127,7 @@ def test_a_configuration_whose_own_defaults_do_not_do_is_still_asked_for(write: 
         built(write(CONFIGURED.format(rows="None")))
 
 
-# -- a file of the name of its package -----------------------------------------------------------------------------------------------------------
+# -- a file of the name of its package ---------------------------------------------------------------------------------------------------------------
 
 
 def test_a_file_of_the_name_of_the_package_that_it_imports_is_no_script(tmp_path: Path) -> None:
@@ -186,7 +188,7 @@ def test_a_part_of_what_a_missing_package_kept_from_being_defined_is_not_asked_f
         built(str(folder / "policy.py"))
 
 
-# -- variables of the environment --------------------------------------------------------------------------------------------------------------
+# -- variables of the environment --------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_line_that_reads_an_unset_variable_asks_for_that_variable(write: Any) -> None:
@@ -215,7 +217,7 @@ def test_a_line_that_reads_an_unset_variable_asks_for_that_variable(write: Any) 
     assert note.endswith("set it, `FAST_AT_SEVENTEEN=… screen check …`")
 
 
-# -- the first of many layers ------------------------------------------------------------------------------------------------------------------
+# -- the first of many layers ------------------------------------------------------------------------------------------------------------------------
 
 LAYER = """
 class Layer(nn.Module):
@@ -244,7 +246,7 @@ def test_no_layers_at_all_are_still_no_model(write: Any) -> None:
         built(write(LAYER.format(made="nn.Sequential(*(nn.Linear(width, width) for _ in range(depth)))")))
 
 
-# -- a project whose package has the name of an installed one ------------------------------------------------------------------------------------
+# -- a project whose package has the name of an installed one ----------------------------------------------------------------------------------------
 
 CROWDED = {
     "README.md": "# Crowded\n",
@@ -290,7 +292,7 @@ def test_the_package_of_the_project_comes_before_an_installed_one_of_its_name(tm
     assert (net.model.map.weight.shape, net.model.words.pad, runs(net)) == ((24, 24), 3, "")
 
 
-# -- another version of a library --------------------------------------------------------------------------------------------------------------
+# -- another version of a library --------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_keyword_that_an_installed_library_does_not_take_asks_for_another_version_of_it(write: Any) -> None:
@@ -307,3 +309,53 @@ def test_a_keyword_that_an_installed_library_does_not_take_asks_for_another_vers
     )
     with pytest.raises(screen.ScreenError, match="The `_pytest` that is installed takes no `drop` there"):
         screen.check(str(file))
+
+
+# -- settings that nobody reads ----------------------------------------------------------------------------------------------------------------------
+
+PLANNED = """
+from dataclasses import dataclass
+
+@dataclass
+class Plan:
+    cache: str
+    kind: {kind}
+    width: int = 24
+
+class Net(nn.Module):
+    def __init__(self, plan: Plan):
+        super().__init__()
+        self.plan, self.map = plan, nn.Linear(plan.width, plan.width)
+
+    def forward(self, x):
+        return x + torch.tanh(self.map(x)){reads}
+"""
+
+
+def test_a_word_of_the_settings_that_no_code_reads_is_not_asked_for(write: Any) -> None:
+    (net,) = built(write(PLANNED.format(kind="str", reads="")))
+    assert (net.model.plan.cache, net.model.plan.kind, runs(net)) == ("", "", "")
+
+
+@pytest.mark.parametrize(("kind", "reads"), [("str", " * (2 if self.plan.kind == 'double' else 1)"), ("int", "")])
+def test_a_word_that_is_read_and_a_number_are_asked_for(write: Any, kind: str, reads: str) -> None:
+    with pytest.raises(Exception, match="kind"):
+        built(write(PLANNED.format(kind=kind, reads=reads)))
+
+
+# -- kernels of Liger --------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_functions_of_liger_are_their_documented_mathematics() -> None:
+    """They were called as modules are: `Module.apply() takes 2 positional arguments but 6 were given`."""
+    torch.manual_seed(0)
+    x, weight = torch.randn(2, 5, 8, dtype=torch.float64), torch.rand(8, dtype=torch.float64)
+    normed = x * (x.square().mean(-1, True) + 1e-6).rsqrt() * (weight + 1)
+    assert torch.allclose(norms.LigerRMSNormFunction.apply(x, weight, 1e-6, 1.0, "llama", False), normed)
+    angle = torch.rand(5, 4, dtype=torch.float64)
+    turn = torch.polar(torch.ones_like(angle), angle)
+    q = torch.randn(2, 3, 5, 8, dtype=torch.float64)
+    wanted = torch.view_as_real(torch.complex(q[..., :4], q[..., 4:]) * turn).mT.flatten(-2)
+    for size in (1, 2):  # cosines of half the features, or of all
+        cos, sin = (t.repeat(1, size)[None] for t in (angle.cos(), angle.sin()))
+        assert all(torch.allclose(one, wanted) for one in rotary.LigerRopeFunction.apply(q, q, cos, sin))

@@ -87,8 +87,10 @@ TABLE: dict[str, dict[str, Any]] = {
     "causal_conv1d.causal_conv1d_interface": scans.CONVOLUTION,
     # https://github.com/proger/accelerated-scan, accelerated_scan/ref.py
     **dict.fromkeys(("accelerated_scan.warp", "accelerated_scan.triton", "accelerated_scan.scalar", "accelerated_scan.ref"), scans.LINEAR),
-    # https://github.com/linkedin/Liger-Kernel, liger_kernel/transformers
+    # https://github.com/linkedin/Liger-Kernel, liger_kernel/transformers and ops
     "liger_kernel.transformers": norms.LIGER,
+    "liger_kernel.ops.rms_norm": norms.LIGER_RMS,
+    "liger_kernel.ops.rope": rotary.LIGER,
     # https://github.com/facebookresearch/fairscale, fairscale/nn/model_parallel
     "fairscale.nn": parallel.WRAPPERS,
     "fairscale.nn.model_parallel": {**parallel.LAYERS, **parallel.GROUPS},
