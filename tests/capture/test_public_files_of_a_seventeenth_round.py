@@ -11,6 +11,7 @@ import torch
 import screen
 from screen.capture.kernels import norms, rotary
 from screen.capture.kernels.stand_in import to_install
+from screen.report.words import target_facts
 from tests.capture.first_try import built, runs, writing
 
 write = pytest.fixture(writing)
@@ -359,3 +360,24 @@ def test_functions_of_liger_are_their_documented_mathematics() -> None:
     for size in (1, 2):  # cosines of half the features, or of all
         cos, sin = (t.repeat(1, size)[None] for t in (angle.cos(), angle.sin()))
         assert all(torch.allclose(one, wanted) for one in rotary.LigerRopeFunction.apply(q, q, cos, sin))
+
+
+# -- packages behind sizes ---------------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_package_that_all_classes_read_in_their_constructors_is_named_beside_their_sizes(write: Any) -> None:
+    """Who gives the seven sizes of each meets a package next, of which the message said nothing."""
+    classes = "\n".join(
+        f"class {name}(nn.Module):\n    def __init__(self, rate, bins):\n        super().__init__()\n"
+        f"        self.sound, self.map = Sound(rate), nn.Linear(bins, bins)\n\n    def forward(self, x):\n        return self.map(self.sound(x))\n"
+        for name in ("Small", "Large")
+    )
+    with pytest.raises(Exception, match="reads names of `nowhere_of_seventeen`, which is not installed"):
+        built(write(f"from nowhere_of_seventeen.sound import Sound\n\n{classes}"))
+
+
+def test_what_the_author_gives_as_it_is_by_default_is_no_change() -> None:
+    """The head of the page said `use_lstm False → False`."""
+    report = screen.check(torch.nn.Sequential(torch.nn.Linear(4, 4)), example_inputs=torch.zeros(2, 4))
+    target = report.target.model_copy(update={"changed": {"deep": [False, False], "rows": [1, 2], "width": [None, 3]}})
+    assert target_facts(report.model_copy(update={"target": target}))[-3:] == ["deep = False", "rows 1 → 2", "width = 3"]

@@ -92,6 +92,11 @@ def absent(full: str, told: list[str], why: str = WHY) -> type[Any]:
     return _Absent(full.rpartition(".")[2], (), {**rows, "__module__": full.rpartition(".")[0]})
 
 
+def of_absent(value: type[Any]) -> str:
+    """The package that such a name is of; empty for any other class."""
+    return str(vars(value)[_NAME]).partition(".")[0] if _NAME in vars(value) and vars(value)[_WHY] == WHY else ""
+
+
 def imported(node: ast.stmt, error: ImportError, module: ModuleType, told: list[str]) -> bool:
     """Give a module the names of an import that failed for a package or a name that is not there; False where it is another failure."""
     if isinstance(node, ast.Import):
@@ -118,4 +123,4 @@ def imported(node: ast.stmt, error: ImportError, module: ModuleType, told: list[
     return True
 
 
-__all__ = ["absent", "imported"]
+__all__ = ["absent", "imported", "of_absent"]
