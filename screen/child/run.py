@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 from screen.capture import phase
 from screen.capture.build.configs import Missing
 from screen.capture.inputs.missing import frames, statement
-from screen.capture.kernels.stand_in import NotInstalled
+from screen.capture.kernels import older
+from screen.capture.kernels.stand_in import NotInstalled, to_install
 from screen.child.protocol import MAX_FRAME, Request, error_fields, frame, graph_frame
 from screen.errors import InternalError, LimitError, LoadError, ScreenError, TraceError, chain
 from screen.graph import io as graphio
@@ -317,15 +318,17 @@ _OF_312 = re.compile(r"""^\s*(class|def|async def)\s+\w+\s*\[|^\s*type\s+\w+\s*(
 
 def _advice(error: BaseException, request: Request) -> str:
     if isinstance(error, ModuleNotFoundError | NotInstalled) and error.name:
-        missing = getattr(error, "packages", ()) or (error.name.partition(".")[0],)
+        missing = to_install(error)
         where = "it can" if len(missing) == 1 else "they can"
-        return f"Install {', '.join(f'`{package}`' for package in missing)}, or run `screen` where {where} be imported"
+        return f"Install {', '.join(missing)}, or run `screen` where {where} be imported"
     if isinstance(error, SyntaxError) and sys.version_info < (3, 12) and _OF_312.search(error.text or ""):
         own = ".".join(map(str, sys.version_info[:2]))
         return f"Python 3.12 reads that line, and this is Python {own}: install `screen` into an environment of Python 3.12, and run it there"
     if nothing_at := none_at(error):
         listed = ", ".join(f"`{n}`" for n in nothing_at)
         return f"There {listed} is None: give it a value, `--set NAME=…`, or add a function `build_model()` to a file"
+    if (other := older.of_another_version(error)) is not None:
+        return f"The `{other[0]}` that is installed takes no `{other[1]}` there: install the version of it that the project was written for"
     if request.set:
         return "Check the values of `--set`"
     return "Run it by itself first; where something must be set up before, do it in a function `build_model()` of a file of your own"

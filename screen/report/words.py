@@ -200,7 +200,7 @@ def target_facts(report: Report) -> list[str]:
         origin = {"model": "", "option": " (from --depth)", "recipe": " (from the recipe)", "assumed": " (assumed)"}[target.depth_from]
         parts.append(f"depth {target.depth}{origin}")
     parts.append("weights on meta" if target.weights == "meta" else "weights on meta, values of real ones beside them")
-    parts += [f"{key} = {new}" if old is None else f"{key} {old} → {new}" for key, (old, new) in target.changed.items()]
+    parts += [f"{key} = {new}" if old is None or old == new else f"{key} {old} → {new}" for key, (old, new) in target.changed.items()]
     return parts
 
 

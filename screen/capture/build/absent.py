@@ -17,7 +17,7 @@ import sys
 from types import FunctionType, ModuleType
 from typing import Any, NoReturn
 
-from screen.capture.kernels.stand_in import NotInstalled
+from screen.capture.kernels.stand_in import NotInstalled, is_of_library
 
 _NAME = "__screen_absent__"
 _TOLD = "__screen_told__"
@@ -51,7 +51,7 @@ class _Absent(abc.ABCMeta):
         return _NAME not in vars(cls) or _refuse(cls)
 
 
-_PACKAGE = re.compile(r"No module named '(\w+)")
+_PACKAGE = re.compile(r"No module named '([\w.]+)|cannot import name '(\w+)' from '([\w.]+)'")
 
 
 def _refuse(cls: Any, *_: Any, **__: Any) -> NoReturn:
@@ -60,7 +60,9 @@ def _refuse(cls: Any, *_: Any, **__: Any) -> NoReturn:
     full, why = found[_NAME], found[_WHY]
     error = NotInstalled(f"`{full}` {why}", name=full.partition(".")[0] if why == WHY else None)
     if error.name in sys.modules:  # a name of the project's own, for which others are missing
-        error.packages = tuple(dict.fromkeys(m[1] for line in found[_TOLD] if (m := _PACKAGE.search(line)) is not None))
+        lacking = (m[1] or f"{m[3]}.{m[2]}" for line in found[_TOLD] if (m := _PACKAGE.search(line)) is not None)
+        outer = (n if is_of_library(n) else n.partition(".")[0] for n in lacking)
+        error.packages = tuple(dict.fromkeys(n for n in outer if "." in n or n not in sys.modules))  # what the project's own files lack follows
     raise error
 
 
@@ -90,6 +92,11 @@ def absent(full: str, told: list[str], why: str = WHY) -> type[Any]:
     return _Absent(full.rpartition(".")[2], (), {**rows, "__module__": full.rpartition(".")[0]})
 
 
+def of_absent(value: type[Any]) -> str:
+    """The package that such a name is of; empty for any other class."""
+    return str(vars(value)[_NAME]).partition(".")[0] if _NAME in vars(value) and vars(value)[_WHY] == WHY else ""
+
+
 def imported(node: ast.stmt, error: ImportError, module: ModuleType, told: list[str]) -> bool:
     """Give a module the names of an import that failed for a package or a name that is not there; False where it is another failure."""
     if isinstance(node, ast.Import):
@@ -116,4 +123,4 @@ def imported(node: ast.stmt, error: ImportError, module: ModuleType, told: list[
     return True
 
 
-__all__ = ["absent", "imported"]
+__all__ = ["absent", "imported", "of_absent"]

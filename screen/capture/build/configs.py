@@ -39,6 +39,7 @@ from screen.capture.build.reads import (
     handed_on,
     held_as,
     is_read_by_name,
+    is_read_of,
     is_set,
     reads,
     reads_below,
@@ -331,9 +332,12 @@ def build_config(
         stated, place = example(cls, lacking, globals_of(cls))
         given = {**{key: value for key, value in stated.items() if key in known}, **given}
         below = {**{f"{name}.{key}": [None, plain(value)] for key, value in stated.items() if key in known and key not in settings}, **below}
+        words = [key for key in lacking if key not in given and _field_note(cls, key) in (str, "str")]
+        unread = [key for key in words if not is_read_of(name, key, *sources)]
+        given = {**dict.fromkeys(unread, ""), **given}
         if lacking := [key for key in lacking if key not in given]:
             raise needs(getattr(entry, "__name__", str(entry)), [f"{name}.{key}" for key in lacking], place)
-        told.append(f"`{name}` is that of {place}")
+        told += [f"`{name}` is that of {place}"] * bool(stated) + [f"`{name}.{key}` is empty: no code of its files reads it" for key in unread]
     try:
         base = cls(**{key: given[key] for key in _unset(cls)})
     except Exception as error:

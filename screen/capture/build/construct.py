@@ -321,6 +321,9 @@ def construct(
                 stated, place = example(entry, needed, globals_of(entry), whole=True)
             if not stated or {*stated} <= {*kwargs}:
                 nothing, where = left_none(error, entry, kwargs)
+                if own_kinds := _of_defaults(nothing, entry, module, settings):
+                    told.notes += [f"its `{key}` is a `{kind}` of its own defaults: without one it does not build" for key, kind in own_kinds.items()]
+                    return construct(name, entry, {**settings, **{key: {} for key in own_kinds}}, module, told)
                 if nothing:
                     raise refuses(name, nothing, where) from error
                 raise
@@ -347,6 +350,19 @@ def construct(
     record = recorder.of(model)
     stray = any(t.device.type != "meta" and not has_values(t) for t in [*model.parameters(), *model.buffers()])
     return (on_meta(model) if stray else model).eval(), record, changed
+
+
+def _of_defaults(nothing: Mapping[str, Any], entry: Any, module: ModuleType | None, settings: Mapping[str, Any]) -> dict[str, str]:
+    """Of configurations that were left out and must not be, each of a class that is stated and asks for nothing, the names of these classes; none
+    where one of them is another thing."""
+    found: dict[str, str] = {}
+    for key in nothing:
+        parameter = inspect.signature(entry).parameters[key]
+        kind = config_of(parameter, module, entry) if parameter.default is None and key not in settings else None
+        if kind is None:
+            return {}
+        found[key] = kind.__name__
+    return found
 
 
 _UNSEEN = re.compile(r"(?:(?:.*\.)?(\w+)\.)?\w+\(\) missing \d+ required (?:positional|keyword-only) arguments?: (.*)")
@@ -440,7 +456,7 @@ def arguments(
     changed = {k: [_default(known.get(k)), settings[k]] for k in given}
     open_needs: dict[str, Needs] = {}
     for key, value in inner.items():
-        if known[key].default is inspect.Parameter.empty or value or key in loose:
+        if known[key].default is inspect.Parameter.empty or value or key in loose or key in settings:
             try:
                 made = build_config(classes[key], value, key, entry, told) if key in classes else given_config(known[key], entry, value, told)
             except Needs as error:

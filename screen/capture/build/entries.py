@@ -15,7 +15,7 @@ from screen.capture.build.construct import Told, construct
 from screen.capture.build.holder import within
 from screen.capture.build.needs import Needs
 from screen.capture.build.piecewise import Reading
-from screen.capture.build.unbuilt import explained, none_builds, of_version, version_asked, why_not
+from screen.capture.build.unbuilt import by_name_only, explained, none_builds, of_version, version_asked, why_not
 from screen.capture.initial.buffers import Record
 
 Made = tuple[str, tuple[nn.Module, Record, dict[str, list[Any]]]]
@@ -73,7 +73,12 @@ def made_of(
         made.clear()  # a loss, a schedule, a wrapper: the models of the file are those that do not build
     if not made:
         lacking = {name: error for name, error in makers.items() if isinstance(error, Needs)}
-        raise next(iter(lacking.values()), None) or none_builds(errors, module)
+        failed = python_file.kept_from(module, errors) or next(iter(lacking.values()), None) or none_builds(errors, module)
+        if isinstance(failed, Needs) and (packages := by_name_only(errors, module, python_file.references(module))):
+            before = f"{failed.try_}. " if failed.try_ else ""
+            missing = ", ".join(f"`{package}`" for package in packages)
+            failed.try_ = f"{before}Its code reads names of {missing}, which {'is' if len(packages) == 1 else 'are'} not installed"
+        raise failed
     inside = {type(m).__name__ for _, (model, *_) in made for m in model.modules()}
     return made, [f"not judged: {why_not(name, error)}" for name, error in errors.items() if name not in inside]
 

@@ -119,10 +119,11 @@ def example(
         for call in _calls(source.tree, name):
             source = _with_settings(source, call, file)
             found = _arguments(call, signature, source, seen or {} if source.path == file else enumerations, loosely)
+            found |= {name: 0 for name in wanted if name not in found and _is_first(name, call, signature, entry)}
             asked, known = (signature.parameters, {**_classes_of_project(entry, source), **parts}) if whole else (wanted, parts)
             found |= _parts(call, signature, source, known, [name for name in asked if name not in found])
             if left := [name for name in wanted if name not in found and _is_made(name, call, signature)]:
-                found |= _parts(call, signature, source, _classes_of_libraries(source), left)
+                found |= _parts(call, signature, source, {**_classes_of_libraries(source), **_functions_of_project(source)}, left)
             place = f"{os.path.basename(source.path)}:{source.first + call.lineno}"
             if found and all(name in found for name in wanted):
                 return found, place
@@ -151,10 +152,30 @@ def _classes_of_project(entry: Any, source: _Source) -> dict[str, type[nn.Module
     return _imported_classes(source, lambda root, _: bool(package) and root == package)
 
 
+def _functions_of_project(source: _Source) -> dict[str, Any]:
+    """The functions that ask for nothing by name that a file imports from its own project, `tokenizer=make_tokenizer()`."""
+    above = list(Path(source.path).parents)[:LEVELS]
+    found = _brought(source, lambda root, _: any((folder / root).is_dir() or (folder / f"{root}.py").is_file() for folder in above))
+    free = {name: f for name, f in found.items() if inspect.isfunction(f) and "site-packages" not in f.__code__.co_filename}
+    return {name: f for name, f in free.items() if all(p.default is not p.empty for p in inspect.signature(f).parameters.values())}
+
+
 def _is_made(name: str, call: ast.Call, signature: inspect.Signature) -> bool:
     """Is an argument of a call a name or a call of its own?"""
     given = dict(zip(signature.parameters, call.args, strict=False)) | {k.arg: k.value for k in call.keywords if k.arg}
     return isinstance(given.get(name), ast.Name | ast.Call)
+
+
+def _is_first(name: str, call: ast.Call, signature: inspect.Signature, entry: Any) -> bool:
+    """Is an argument whose name counts layers the place of one among them, `Attention(depth=0)`: nothing is counted with it?"""
+    given = dict(zip(signature.parameters, call.args, strict=False)) | {k.arg: k.value for k in call.keywords if k.arg}
+    value = given.get(name)
+    if not isinstance(value, ast.Constant) or type(value.value) is not int or value.value or not _LAYERS.search(name):
+        return False
+    try:
+        return not re.search(rf"range\([^()]*\b{name}\b|[\])]\s*\*\s*(self\.)?{name}\b", inspect.getsource(entry))
+    except (OSError, TypeError):
+        return False
 
 
 def _classes_of_libraries(source: _Source) -> dict[str, type[nn.Module]]:
@@ -165,6 +186,11 @@ def _classes_of_libraries(source: _Source) -> dict[str, type[nn.Module]]:
 
 def _imported_classes(source: _Source, is_meant: Callable[[str, str], bool]) -> dict[str, type[nn.Module]]:
     """The classes of modules by name that a source imports; `is_meant`: of such a package, and by such a name."""
+    return {name: cls for name, cls in _brought(source, is_meant).items() if isinstance(cls, type) and issubclass(cls, nn.Module)}
+
+
+def _brought(source: _Source, is_meant: Callable[[str, str], bool]) -> dict[str, Any]:
+    """What a source imports, by name."""
     found: dict[str, Any] = {}
     for node in ast.walk(source.tree):
         if not isinstance(node, ast.ImportFrom) or node.level or not node.module:
@@ -174,7 +200,7 @@ def _imported_classes(source: _Source, is_meant: Callable[[str, str], bool]) -> 
         with contextlib.suppress(Exception):  # it is not installed, needs what is not there, or does not run: it says nothing
             held = vars(importlib.import_module(node.module)) if names else {}
             found |= {name: held.get(own) for name, own in names.items()}
-    return {name: cls for name, cls in found.items() if isinstance(cls, type) and issubclass(cls, nn.Module)}
+    return found
 
 
 def tables(file: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:

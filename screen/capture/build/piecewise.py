@@ -190,7 +190,7 @@ def above(path: str, name: str) -> str | None:
     """The folder above a file from which its author runs it: the nearest one that has the module or package of this name, with all that the file
     imports of it, and is no place of imports yet."""
     folder, root = os.path.dirname(os.path.abspath(path)), name.partition(".")[0]
-    wanted = {name} if "." in name else _imported_of(path, root)
+    wanted = {name} if "." in name else imported_of(path, root)
     for _ in range(LEVELS):
         folder = os.path.dirname(folder)
         if root and (os.path.isdir(os.path.join(folder, root)) or os.path.isfile(os.path.join(folder, f"{root}.py"))):
@@ -227,7 +227,7 @@ def _listed(folder: str) -> list[str]:
         return []
 
 
-def _imported_of(path: str, root: str) -> set[str]:
+def imported_of(path: str, root: str) -> set[str]:
     """The modules of one package that a file imports, `import jax.numpy`, by their dotted names."""
     try:
         with open(path, encoding="utf-8") as file:
@@ -244,7 +244,10 @@ def _leave_out(node: ast.stmt, path: str, why: str, reading: Reading) -> None:
     if why.startswith("NameError"):
         return _follow(node, path, reading)
     reading.lost |= dict.fromkeys(_names(node), place)
-    advice = "" if isinstance(node, ast.Import | ast.ImportFrom) else f": {GUARD}"
+    unset = re.match(r"KeyError: '(\w+)'$", why)
+    asked = unset is not None and re.search(rf"environ\[['\"]{unset[1]}['\"]\]", ast.unparse(node)) is not None
+    advice = f": set it, `{unset[1]}=… screen check …`" if unset is not None and asked else f": {GUARD}"
+    advice = "" if isinstance(node, ast.Import | ast.ImportFrom) else advice
     reading.lines.append(f"{place} did not run ({why}){advice}")
 
 
@@ -321,4 +324,5 @@ def replaced(error: NameError, found: Reading) -> str:
     return next((t for t in found.lines if t.startswith(f"{place} ")), f"{place} did not run") if place else ""
 
 
-__all__ = ["GUARD", "Reading", "above", "execute", "forget_orphans", "importing", "is_guard", "reading", "replaced", "trains"]
+__all__ = ["GUARD", "LEVELS", "Reading", "above", "execute", "forget_orphans", "imported_of", "importing", "is_guard", "reading", "replaced",
+           "trains"]  # fmt: skip

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.machinery
 import importlib.util
 import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -71,6 +72,7 @@ def load_after(spec: TargetSpec, error: BaseException) -> ModuleType:
         find(module, spec)
     except (Exception, SystemExit) as again:
         raise again if isinstance(error, _Trains) else error from None
+    vars(module)[BEFORE] = error
     return module
 
 
@@ -78,6 +80,8 @@ class _Trains(Exception):
     """A file that trains a model when it is imported is not run whole."""
 
 
+BEFORE = "__screen_before__"
+"""Where a module that was read in part keeps what kept it from being run."""
 READING = "__screen_reading__"
 """Where a module keeps what was left out of it."""
 
@@ -135,15 +139,19 @@ def load_file(path: str, reading: piecewise.Reading | None = None) -> ModuleType
     full = os.path.abspath(path)
     folder, base = os.path.split(full)
     parts = [base.removesuffix(".py")]
-    climbs = 0 if os.path.isfile(os.path.join(folder, "__init__.py")) else _climbs(full)  # a package without the file that says so
+    within = _within_its_name(full)
+    climbs = max(within, 0 if os.path.isfile(os.path.join(folder, "__init__.py")) else _climbs(full))  # a package without the file that says so
     while (climbs >= len(parts) or os.path.isfile(os.path.join(folder, "__init__.py"))) and os.path.basename(folder).isidentifier():
         folder, package = os.path.split(folder)
         parts.insert(0, package)
     if folder not in sys.path:
         sys.path.insert(0, folder)
-    for beside in (os.getcwd(), os.path.dirname(full)):  # the latter for a file of a package that imports its neighbours as a script would
+    for beside in (os.getcwd(), *([] if within else [os.path.dirname(full)])):  # the latter for a file of a package that imports as a script would
         if beside not in sys.path:
             sys.path.append(beside)
+    if (hidden := _hidden(full)) is not None:
+        sys.path.insert(0, hidden)
+        importlib.invalidate_caches()
     sys.argv = [full]
     if len(parts) > 1 and all(p.isidentifier() for p in parts):
         module = importlib.import_module(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
@@ -168,6 +176,35 @@ def _climbs(path: str) -> int:
     except (OSError, SyntaxError, ValueError):
         return 0
     return max((n.level for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)), default=0)
+
+
+def _within_its_name(path: str) -> int:
+    """How many folders up the package lies that a file imports by its own name, `from net.parts import …` in `net/models/net.py`: as a script it
+    would stand in the place of that; 0 elsewhere."""
+    folder, base = os.path.split(path)
+    own = base.removesuffix(".py")
+    names = piecewise.imported_of(path, own) - {own}
+    for count in range(1, piecewise.LEVELS + 1):
+        parent, name = os.path.split(folder)
+        places = [os.path.join(parent, *n.split(".")) for n in names]
+        if name == own and places and all(os.path.isdir(p) or os.path.isfile(f"{p}.py") for p in places):
+            return count
+        folder = parent
+    return 0
+
+
+def _hidden(path: str) -> str | None:
+    """The folder of the package around a file that it imports by name, where another one of that name is installed; None elsewhere."""
+    folder = os.path.dirname(path)
+    for _ in range(piecewise.LEVELS):
+        parent, root = os.path.split(folder)
+        names = piecewise.imported_of(path, root) if root.isidentifier() and root not in sys.modules else set()
+        places = [os.path.join(parent, *n.split(".")) for n in names]
+        if places and all(os.path.isdir(p) or os.path.isfile(f"{p}.py") for p in places):
+            found = importlib.machinery.PathFinder.find_spec(root)
+            return parent if found is not None and "site-packages" in (found.origin or "") else None
+        folder = parent
+    return None
 
 
 def _execute(path: str, name: str, reading: piecewise.Reading | None) -> ModuleType:
@@ -385,6 +422,15 @@ def references(module: ModuleType) -> dict[str, set[str]]:
     return closed
 
 
+def kept_from(module: ModuleType, names: Iterable[str]) -> Exception | None:
+    """What a package that is not there kept a file from defining, where that holds all of the classes of these names: they are its parts."""
+    error = vars(module).get(BEFORE)
+    read = references(module) if isinstance(error, ImportError) else {}
+    lost = {n.name for n in _tree(module).body if isinstance(n, ast.ClassDef) and not hasattr(module, n.name)} if read else set()
+    inside = {name for one in lost for name in read.get(one, ())}
+    return error if isinstance(error, ImportError) and lost and {*names} <= inside else None
+
+
 def held(module: ModuleType) -> dict[str, int]:
     """How many classes of modules of a file each of its classes and functions names, through whatever of the file it names."""
     classes = {*defined_classes(module)}
@@ -486,7 +532,7 @@ __all__ = [
     "drop_contained",
     "factories",
     "find",
-    "held",
+    "held", "kept_from",
     "is_candidate",
     "load",
     "load_file",

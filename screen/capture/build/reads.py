@@ -397,6 +397,12 @@ def is_read_by_name(key: str, *sources: Any) -> bool:
     return any(source is not None and pattern.search(source_of(source) or "") for source in sources)
 
 
+def is_read_of(name: str, key: str, *sources: Any) -> bool:
+    """Does one of these modules read a setting of a configuration, by whatever name of such it goes there, or by its own name?"""
+    pattern = re.compile(rf"\b({re.escape(name)}|\w*(config|cfg|args)|self)\.{re.escape(key)}\b")
+    return is_read_by_name(key, *sources) or any(source is not None and pattern.search(source_of(source) or "") for source in sources)
+
+
 def only_kept(cls: Any, name: str) -> bool:
     """Does a constructor do nothing with an argument but keep it, `self.tokenizer = tokenizer`, and its forward not ask for that?"""
     tree = tree_of(cls) if isinstance(cls, type) else None

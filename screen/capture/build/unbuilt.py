@@ -8,17 +8,18 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import FunctionType, ModuleType
 
 from torch import nn
 
+from screen.capture.build.absent import of_absent
 from screen.capture.build.configs import Missing
 from screen.capture.build.needs import Needs
 from screen.capture.build.piecewise import Reading, replaced
 from screen.capture.build.reads import source_of
 from screen.capture.inputs.missing import frames, statement
-from screen.capture.kernels.stand_in import PACKAGES
+from screen.capture.kernels.stand_in import PACKAGES, to_install
 from screen.capture.trace.source_lines import HERE, TORCH
 from screen.errors import LoadError, ScreenError, UsageError
 
@@ -39,12 +40,19 @@ def none_builds(errors: Mapping[str, Exception], module: ModuleType) -> Exceptio
     required = "a model of the file must build without arguments, or with those of `--set`"
     advice = f"Name one with what it needs, or a function that makes a model ({listed})" if makers else ""
     lacking = [e for e in errors.values() if isinstance(e, ImportError) and e.name]
-    packages = dict.fromkeys(p for e in lacking for p in getattr(e, "packages", ()) or ((e.name or "").partition(".")[0],))
+    packages = dict.fromkeys(p for e in lacking for p in to_install(e))
     if packages:
-        advice = f"{advice}{'. ' if advice else ''}Or install {', '.join(f'`{p}`' for p in packages)}"
+        advice = f"{advice}{'. ' if advice else ''}Or install {', '.join(packages)}"
     sized = any(isinstance(e, Needs | Missing) for e in errors.values()) and not any(isinstance(e, ImportError) for e in errors.values())
     several = Needs if sized else UsageError  # those that lack sizes, whatever keeps others of the file from being built
     return several(required, "; ".join(why_not(n, e) for n, e in errors.items()), advice)
+
+
+def by_name_only(names: Iterable[str], module: ModuleType, read: Mapping[str, set[str]]) -> list[str]:
+    """The packages that are not there and of which the code of these classes of a file reads something, in the order of its imports."""
+    found = {n: of_absent(v) for n, v in vars(module).items() if isinstance(v, type) and of_absent(v)}
+    wanted = {name for one in names for name in read.get(one, ())}
+    return [p for p in dict.fromkeys(root for name, root in found.items() if name in wanted) if not _is_there(p)]
 
 
 def _makes(function: FunctionType, module: ModuleType) -> bool:
@@ -68,7 +76,8 @@ def later(error: Needs) -> Iterator[None]:
         yield
     except ImportError as lacks:
         if lacks.name:
-            error.try_ = f"{error.try_}. It then needs `{lacks.name.partition('.')[0]}`: install that, or run `screen` where it can be imported"
+            wanted = ", ".join(to_install(lacks))
+            error.try_ = f"{error.try_}. It then needs {wanted}: install that, or run `screen` where it can be imported"
         raise
 
 
@@ -134,4 +143,4 @@ def _is_there(root: str) -> bool:
         return False
 
 
-__all__ = ["explained", "none_builds", "of_version", "version_asked", "why_not"]
+__all__ = ["by_name_only", "explained", "none_builds", "of_version", "version_asked", "why_not"]

@@ -144,6 +144,21 @@ def evaluated(node: ast.expr, names: dict[str, Any]) -> Any:
         return None
 
 
+def last_axis(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:
+    """How long the last axis of its first operand has to be for a call of torch: a map, a norm, pieces of written sizes."""
+    x = args[0] if args else None
+    if not isinstance(x, Tensor) or not x.dim():
+        return None
+    if name == "linear":
+        return int(args[1].shape[-1]) if len(args) > 1 else None
+    if name in ("layer_norm", "rms_norm"):
+        return int(tuple(args[1])[-1]) if len(args) > 1 else None
+    sizes = kwargs.get("split_size_or_sections", kwargs.get("split_size", args[1] if len(args) > 1 else None))
+    dim = kwargs.get("dim", args[2] if len(args) > 2 else 0)
+    whole = name in ("split", "split_with_sizes") and isinstance(sizes, tuple | list) and dim in (-1, x.dim() - 1)
+    return sum(map(int, sizes)) if whole and isinstance(sizes, tuple | list) else None
+
+
 def summed(equation: Any, operands: list[Tensor]) -> Iterator[tuple[Tensor, int, int]]:
     """The operands of `einsum` in which an axis has another length than the axis of the same letter in another one: the length, and that one."""
     written = equation.replace(" ", "").partition("->")[0].split(",") if isinstance(equation, str) and "." not in equation else []
@@ -156,6 +171,6 @@ def summed(equation: Any, operands: list[Tensor]) -> Iterator[tuple[Tensor, int,
 
 
 __all__ = [
-    "LONGEST", "asked_by_torch", "beside", "divisible", "equal", "evaluated", "fewer", "lengthened", "likely", "named", "resized", "summed",
-    "written",
+    "LONGEST", "asked_by_torch", "beside", "divisible", "equal", "evaluated", "fewer", "last_axis", "lengthened", "likely", "named", "resized",
+    "summed", "written",
 ]  # fmt: skip

@@ -22,7 +22,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from screen.capture.inputs.context import BATCH, Lookup
-from screen.capture.inputs.lengths import LONGEST, asked_by_torch, beside, divisible, equal, evaluated, fewer, lengthened, resized, summed, written
+from screen.capture.inputs.lengths import LONGEST, asked_by_torch, beside, divisible, equal, evaluated, fewer, last_axis, lengthened, resized, summed
+from screen.capture.inputs.lengths import written
 from screen.capture.inputs.missing import condition, frames, statement
 from screen.capture.inputs.trial import Outcome, outcome
 from screen.capture.trace.source_lines import HERE, TORCH
@@ -246,9 +247,8 @@ def _by_call(found: Failed, values: Values, look: Lookup) -> Iterator[tuple[str,
         yield from ((n, look.floats(*values[n].shape)) for n in _sources(found, values, x) if not values[n].dtype.is_floating_point)
     if _SHORT in str(found.error):
         yield from ((n, resized(values[n], -1, FRAMES * values[n].shape[-1])) for n in _sources(found, values, x) if values[n].dim() > 1)
-    if found.name in ("linear", "layer_norm", "rms_norm") and x.dim():
-        shape = found.args[1] if found.name != "linear" else (operands[1].shape[-1],)
-        yield from _last(found, values, x, int(tuple(shape)[-1]), look)
+    if (wanted := last_axis(found.name, found.args, found.kwargs)) is not None:
+        yield from _last(found, values, x, wanted, look)
     elif found.name == "multi_head_attention_forward" and len(found.args) > 3:
         mask = found.kwargs.get("key_padding_mask")
         if isinstance(mask, Tensor) and mask.dim() and "padded" in str(found.error):  # so many keys: the second operand's first axis

@@ -26,6 +26,7 @@ from screen.capture.inputs.explicit import Inputs
 from screen.capture.inputs.fallbacks import with_streams
 from screen.capture.inputs.grids import images, signals, videos
 from screen.capture.inputs.lengths import likely, named
+from screen.capture.inputs.measured import measured
 from screen.capture.inputs.mend import Far, mend
 from screen.capture.inputs.missing import taken
 from screen.capture.inputs.patterns import patterned
@@ -85,7 +86,8 @@ def infer(model: nn.Module, look: Lookup, fixed: Inputs, tried: list[str] | None
             model.__class__ = taken
 
     with unfolded(model, fixed) as (given, folded):
-        return folded(_inferred(model, look if given is fixed else Lookup(model, look.config, look.lengths), given, tried, arrived))
+        look = look if given is fixed else Lookup(model, look.config, look.lengths)
+        return folded(measured(model, look, _inferred(model, look, given, tried, arrived), given))
 
 
 def _inferred(model: nn.Module, look: Lookup, fixed: Inputs, tried: list[str] | None, held: Held) -> Inputs:

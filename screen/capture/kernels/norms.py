@@ -1,7 +1,8 @@
 """Fused norms and entry-wise kernels, written out.
 
 Sources: apex/normalization/fused_layer_norm.py; csrc/layer_norm/ln_api.cpp of flash-attention; mamba_ssm/ops/triton/layer_norm.py
-(`layer_norm_ref`, `rms_norm_ref`) and layernorm_gated.py (`rms_norm_ref`); liger_kernel/transformers.
+(`layer_norm_ref`, `rms_norm_ref`) and layernorm_gated.py (`rms_norm_ref`); liger_kernel/transformers and
+ops/rms_norm.py.
 """
 
 from __future__ import annotations
@@ -126,6 +127,15 @@ class LigerSwiGLUMLP(nn.Module):
         return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))  # type: ignore[no-any-return]
 
 
+class LigerRMSNormFunction:
+    """As `LigerRMSNorm`, of a weight that is handed over."""
+
+    @staticmethod
+    def apply(x: Tensor, weight: Tensor, eps: float, offset: float = 0.0, *_: Any) -> Tensor:
+        """The norm of `x`."""
+        return F.rms_norm(x, weight.shape, weight + offset if offset else weight, eps)
+
+
 RMS: dict[str, Any] = {"RMSNorm": RMSNorm, "rms_norm": rms_norm, "rms_norm_fn": rms_norm_fn}
 LAYER: dict[str, Any] = {"layer_norm_fn": layer_norm_fn}
 DROPOUT: dict[str, Any] = {"dropout_add_ln_fwd": dropout_add_ln_fwd}
@@ -139,3 +149,4 @@ APEX: dict[str, Any] = {
 LIGER: dict[str, Any] = {"LigerRMSNorm": LigerRMSNorm, "LigerSwiGLUMLP": LigerSwiGLUMLP, "LigerLayerNorm": LigerLayerNorm}
 
 __all__ = ["APEX", "DROPOUT", "GATED", "LAYER", "LIGER", "RMS"]
+LIGER_RMS: dict[str, Any] = {"LigerRMSNormFunction": LigerRMSNormFunction}

@@ -115,6 +115,19 @@ def leave_out(error: BaseException) -> bool:
     return True
 
 
+def of_another_version(error: BaseException) -> tuple[str, str] | None:
+    """The installed library that does not take a keyword which the author hands it, and the keyword; None elsewhere."""
+    said = _UNKNOWN.search(str(error)) if isinstance(error, TypeError) else None
+    calls = [f for f, _ in traceback.walk_tb(error.__traceback__) if f.f_code.co_filename != __file__]
+    if said is None or not calls or "site-packages" in calls[-1].f_code.co_filename:
+        return None
+    name = said[1].partition(".")[0]
+    seen = [*calls[-1].f_locals.values(), *calls[-1].f_globals.values()]
+    module = next((sys.modules.get(value.__module__) for value in seen if isinstance(value, type) and value.__name__ == name), None)
+    theirs = module is not None and "site-packages" in (getattr(module, "__file__", None) or "")
+    return (module.__name__.partition(".")[0], said[2]) if module is not None and theirs else None
+
+
 def _class_of(error: AttributeError) -> type[Any]:
     """The class of the module that lacks an attribute: torch raises without the object."""
     named = str(error).partition("'")[2].partition("'")[0]
@@ -364,4 +377,4 @@ def _without(function: Any, key: str) -> Any:
     return called
 
 
-__all__ = ["again", "leave_out", "notes", "taken_back"]
+__all__ = ["again", "leave_out", "notes", "of_another_version", "taken_back"]

@@ -49,6 +49,16 @@ def apply_rotary_emb_kv_(kv: Tensor, cos: Tensor, sin: Tensor, interleaved: bool
     return torch.stack((apply_rotary_emb(k, cos, sin, interleaved), v), dim=2)
 
 
+class LigerRopeFunction:
+    """https://github.com/linkedin/Liger-Kernel, liger_kernel/ops/rope.py: halves turn, and of `cos` and `sin` [B, L, D] the first halves are read."""
+
+    @staticmethod
+    def apply(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+        """q and k [B, H, L, D]."""
+        cos, sin = (torch.cat((t[..., : q.shape[-1] // 2],) * 2, dim=-1).unsqueeze(-3) for t in (cos, sin))
+        return (q * cos + turned(q, False) * sin).to(q.dtype), (k * cos + turned(k, False) * sin).to(k.dtype)
+
+
 class RotaryEmbedding(nn.Module):
     """Turns qkv [B, L, 3, H, D], or q and kv."""
 
@@ -86,3 +96,4 @@ ROTARY: dict[str, Any] = {
 PAIRS: dict[str, Any] = {"apply_rotary": apply_rotary}
 
 __all__ = ["PAIRS", "ROTARY", "turned"]
+LIGER: dict[str, Any] = {"LigerRopeFunction": LigerRopeFunction}

@@ -87,8 +87,10 @@ TABLE: dict[str, dict[str, Any]] = {
     "causal_conv1d.causal_conv1d_interface": scans.CONVOLUTION,
     # https://github.com/proger/accelerated-scan, accelerated_scan/ref.py
     **dict.fromkeys(("accelerated_scan.warp", "accelerated_scan.triton", "accelerated_scan.scalar", "accelerated_scan.ref"), scans.LINEAR),
-    # https://github.com/linkedin/Liger-Kernel, liger_kernel/transformers
+    # https://github.com/linkedin/Liger-Kernel, liger_kernel/transformers and ops
     "liger_kernel.transformers": norms.LIGER,
+    "liger_kernel.ops.rms_norm": norms.LIGER_RMS,
+    "liger_kernel.ops.rope": rotary.LIGER,
     # https://github.com/facebookresearch/fairscale, fairscale/nn/model_parallel
     "fairscale.nn": parallel.WRAPPERS,
     "fairscale.nn.model_parallel": {**parallel.LAYERS, **parallel.GROUPS},
@@ -121,7 +123,23 @@ class NotInstalled(ImportError):
     """A kernel was called that is not installed and that nothing stands in for."""
 
     packages: tuple[str, ...] = ()
-    """What to install, where that is not what its name begins with."""
+    """What to install, where that is not what its name begins with; a module's whole name, where its package is there and lacks it."""
+
+
+def to_install(error: ImportError) -> list[str]:
+    """What to install, in words: packages that are not there, or another version of one that is."""
+    names = getattr(error, "packages", ()) or ((error.name or "") if is_of_library(error.name or "") else (error.name or "").partition(".")[0],)
+    return [f"a version of `{n.partition('.')[0]}` that has `{n}`" if "." in n else f"`{n}`" for n in names]
+
+
+def is_of_library(name: str) -> bool:
+    """Whether a module that is not there would be of a package that is installed: the project was written for another version of it."""
+    root, _, rest = name.partition(".")
+    try:
+        found = importlib.util.find_spec(root) if rest else None
+    except (ImportError, ValueError):
+        return False
+    return found is not None and root not in PACKAGES and "site-packages" in (found.origin or "")
 
 
 def stand_in(error: BaseException) -> bool:
@@ -293,4 +311,4 @@ class _Compiler:
         raise NotInstalled(f"the kernel `{self.name}` needs `triton`, which is not installed")
 
 
-__all__ = ["MODULES", "PACKAGES", "TABLE", "NotInstalled", "is_over", "notes", "stand_in"]
+__all__ = ["MODULES", "PACKAGES", "TABLE", "NotInstalled", "is_of_library", "is_over", "notes", "stand_in", "to_install"]

@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass
 from functools import cached_property
 
-from screen.graph import numel
+from screen.graph import Node, numel
 from screen.structure.branches.attention import Attention
 from screen.structure.branches.branch import Branch
 from screen.structure.branches.weight_maps import Maps
@@ -69,6 +69,8 @@ class Mixer:
             return "cross_attention" if self._samples_memory() else "attention"
         if self._is_state_space():
             return "ssm" if self._has_steps() or not self._products() else "linear_attention"
+        if self._scanned and not any(self.branch.flow.data[i] for i in self._scanned):
+            return "ssm"  # s ← A s + B u with one A for all tokens
         if self._is_recurrent():
             return "rnn"
         if self._products() and not self._dispatches():
@@ -143,13 +145,26 @@ class Mixer:
         return any(self.attention.from_memory(nodes[i].inputs[0]) for i in self.branch.region if nodes[i].op == "grid_sample")
 
     def _feed_forward(self) -> Role:
+        if self._sums_over_given_places():
+            return "other"
         if self._is_gated():
             return "gated_ffn"
         return "ffn" if len(self.weights) >= 2 and self._has_activation() else "other"
 
+    def _sums_over_given_places(self) -> bool:
+        """Maps of the data are added up where integers that came with it say (messages over the edges of a graph): no map of each token by itself."""
+        flow, nodes = self.branch.flow, self.branch.flow.graph.nodes
+        sums = (nodes[i] for i in self.branch.region if nodes[i].op in ("scatter_add", "index_add", "scatter_reduce", "index_reduce"))
+        mine = mask_of(i for i in self.branch.region if flow.key[i])
+        for node in sums:
+            places = [i for i in node.inputs if flow.from_input[i] and not flow.is_float(nodes[i]) and not flow.learned[i]]
+            if places and any(flow.keys[i] & mine for i in node.inputs):
+                return True
+        return False
+
     def _is_recurrent(self) -> bool:
         return bool(self.ops & {"lstm", "gru", "lstm_cell", "gru_cell", "mkldnn_rnn_layer", "rnn_tanh", "rnn_relu", "_thnn_fused_lstm_cell"}) or (
-            self._carries_state()
+            self._carries_state() or bool(self._scanned)
         )
 
     def _is_state_space(self) -> bool:
@@ -159,7 +174,34 @@ class Mixer:
         if not decays:
             return False
         scans = {"cumsum", "logcumsumexp", "cumprod", "segment_sum"} & self.ops
-        return bool(scans) or self._carries_state()
+        return bool(scans) or self._carries_state() or bool(self._scanned)
+
+    @cached_property
+    def _scanned(self) -> list[int]:
+        """What a state is multiplied by in a scan in parallel over tokens, `s[1::2] + a * s[0::2]`, three times or more in turn."""
+        flow, nodes = self.branch.flow, self.branch.flow.graph.nodes
+        steps: dict[int, int] = {}
+        factors: list[int] = []
+        for index in self.branch.region:
+            pairs = (nodes[index].inputs, nodes[index].inputs[::-1]) if nodes[index].op == "add" and len(nodes[index].inputs) == 2 else ()
+            found = [a for part, product in pairs if (a := self._carries_part(part, nodes[strip(flow, product)])) is not None]
+            factors += found
+            steps[index] = max((steps.get(i, 0) for i in nodes[index].inputs), default=0) + bool(found)
+        return factors if max(steps.values(), default=0) >= 3 else []
+
+    def _carries_part(self, part: int, product: Node) -> int | None:
+        """The other factor of a product of one part of a value's tokens, where another part of the same value is `part`."""
+        flow, nodes = self.branch.flow, self.branch.flow.graph.nodes
+        if product.op != "mul" or len(product.inputs) != 2 or flow.classes[part] != "part":
+            return None
+        whole = nodes[nodes[part].inputs[0]]
+        shapes = whole.shape or (), nodes[part].shape or ()
+        axes = tuple(i - len(shapes[0]) for i, (a, b) in enumerate(zip(*shapes, strict=False)) if a != b)
+        for a, other in (product.inputs, product.inputs[::-1]):
+            apart = flow.classes[other] == "part" and nodes[other].inputs[:1] == (whole.index,) and nodes[other].args != nodes[part].args
+            if apart and len(shapes[0]) == len(shapes[1]) and len(axes) == 1 and self.branch.norms.features.spans_others(whole.index, axes):
+                return a
+        return None
 
     def _has_steps(self) -> bool:
         """A step Δ of the data that sets a decay, softplus(·) or what a trained A multiplies in exp(Δ·A), multiplies the input as well (a discretised
