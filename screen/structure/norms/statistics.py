@@ -108,7 +108,7 @@ def plain(flow: Flow, node: int) -> int:
     while True:
         node = strip(flow, node)
         here = flow.graph.nodes[node]
-        rest = [i for i in here.inputs if not (_is_constant(flow, Ref(i)) and start_of(flow.graph, i) == 1.0)] if here.op == "mul" else []
+        rest = [i for i in here.inputs if not (flow.factory_made[i] and start_of(flow.graph, i) == 1.0)] if here.op == "mul" else []
         if len(here.inputs) != 2 or len(rest) != 1 or flow.graph.nodes[rest[0]].shape != here.shape:
             return node
         node = rest[0]
