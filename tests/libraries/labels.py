@@ -98,7 +98,9 @@ def _residual(stream: StreamPart) -> str:
 
 
 def found(report: Any, label: Label) -> dict[str, str]:
-    """What the report says about each field of the label."""
+    """What the report says about each field of the label; of a model without a stream that it has none."""
+    if not outer(report):
+        return dict.fromkeys((*label["truth"], "roles", "placements"), "nothing") | {"streams": "0"}
     stream = chosen(report, label)
     subs = list(_weighed(stream))
     attentions = [(s, k.count) for s, k in subs if s.role in ATTENTION] or [(s, k.count) for s, k in subs if s.role == "cross_attention"]
