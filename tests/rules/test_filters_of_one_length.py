@@ -36,3 +36,22 @@ def test_a_gain_on_a_standardised_filter_scales_the_branch() -> None:
     (found,) = [f for f in screen.check(model, example_inputs=torch.zeros(2, 3, 8, 8)).findings if f.code == "R201" and f.outcome != "holds"]
     assert found.outcome == "violated" and "grows with the stream" in found.message
     assert "of one size" not in found.message and "no weights" not in found.message
+
+
+class _Keel(nn.Module):
+    """norm(4x + relu(norm(W x))): how large W is does not reach the sum."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map, self.inner, self.norm = nn.Linear(16, 16), nn.RMSNorm(16), nn.RMSNorm(16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.norm(4.0 * x + torch.relu(self.inner(self.map(x))))
+        return out
+
+
+def test_weights_that_a_norm_divides_out_are_not_said_to_be_absent() -> None:
+    """D102 said that no weight stands on the path through the branch."""
+    report = screen.check(nn.Sequential(*(_Keel() for _ in range(4))), example_inputs=torch.zeros(2, 5, 16))
+    (found,) = [f for f in report.findings if f.code == "D102"]
+    assert found.outcome == "cannot_tell" and "divide out" in found.message and "no weight" not in found.message
