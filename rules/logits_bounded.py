@@ -91,7 +91,8 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
 
 def _tried(facts: Facts, sublayer: Sublayer, outcome: Outcome) -> Outcome:
     """With the change on the graph that does what is proposed."""
-    return outcome if outcome.tries is not None else replace(outcome, tries=() if _single(facts, sublayer) else ("qk-norm",))
+    alone = _single(facts, sublayer) or _is_lifted_beside(facts, sublayer)
+    return outcome if outcome.tries is not None else replace(outcome, tries=() if alone else ("qk-norm",))
 
 
 def _outside(facts: Facts) -> Outcome | None:
@@ -301,6 +302,21 @@ def _lifting(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
     return tuple(lifted) if held else ()
 
 
+def _is_lifted_beside(facts: Facts, sublayer: Sublayer) -> bool:
+    """Whether none of the matrices that lift the bound makes queries or keys: what is compared is bounded as it is (clipped), and norms on it are
+    no help."""
+    names, nodes = set(_lifting(facts, sublayer)), facts.graph.nodes
+    free = [s.node for s in free_softmaxes(facts, sublayer) if s.role == "attention"]
+    if not names or not facts.readers or any(nodes[node].op in FUSED for node in free):
+        return False
+    products = [nodes[p] for node in free for p in compared(facts.graph, node)[0] if is_product(facts.graph, nodes[p])]
+    above = 0
+    for product in products:
+        above |= facts.readers[0].flow.ancestors[product.index]
+    made = {n.name for n in nodes if above >> n.index & 1 and n.op == "parameter"}
+    return bool(products) and not any(name.partition("[")[0] in made for name in names)
+
+
 def _beside_norms(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
     """Of an attention with normed queries and keys the parameters that lift the bound of its logits, each by itself: of what is added there."""
     analysis = facts.analysis(sublayer)
@@ -314,7 +330,7 @@ def _beside_norms(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
 
 def _remedy(facts: Facts, sublayer: Sublayer) -> str:
     """Norms on what the logits are made of, of an attention."""
-    if _beside_norms(facts, sublayer):
+    if _beside_norms(facts, sublayer) or _is_lifted_beside(facts, sublayer):
         return BOUND_BESIDE
     if _single(facts, sublayer):
         return BY_COSINE if unbounded_softmax(facts, sublayer) == "memory" else ROUTED

@@ -3,7 +3,7 @@
 Why: one norm object that serves several branches (made outside of the loop over blocks, or passed to each) ties their gains and biases: no branch
 can choose its scale, and the gradients of all of them pull at one vector, whose learning rate is in effect that many times as large. Where whole
 blocks share their weights that is the design; where only the norm is shared it is a slip. In a loss curve: a somewhat worse model, and noise in one
-parameter.
+parameter. A norm of the sum (post-norm) belongs to the branch before it: where that is shared as well, whole blocks are.
 Assumes: two norms share a gain when the same parameter multiplies their outputs; a norm that several branches read once (parallel branches) is one
 norm, and so is one that is computed twice of the same value. A final norm that reads the states of several blocks, for heads of their own, is in no
 branch of them.
@@ -102,8 +102,34 @@ def _judge(facts: Facts, gain: str, norms: list[list[Norm]]) -> Outcome | None:
     maps = [read for same in readers if (read := frozenset[str]().union(*(r for r in same if r)))]
     if len(maps) < 2 or len(frozenset[str]().union(*maps)) < sum(map(len, maps)):
         return None  # maps are shared as well: whole blocks serve at several depths
+    if all(_closes(facts, norm) for same in norms for norm in same) and _is_any_shared([_writers(facts, same[0]) for same in norms]):
+        return None  # so are the branches whose sums they norm; what comes behind the last of them is another block
     message = f"`{gain}` is the gain of {len(norms)} norms on streams, and the maps behind them are different ones."
     return Outcome("violated", message, site, numbers=(("norms", len(norms)),), remedy="make a norm for each place")
+
+
+def _closes(facts: Facts, norm: Norm) -> bool:
+    """Whether a norm stands on the sum of a branch and a stream, each of whose sums has one."""
+    on = (stream for stream in facts.streams if is_state(facts.graph, norm.source, set(stream.states)))
+    return any(all("C" in sub.positions for kind in stream.kinds for sub in kind.sublayers) for stream in on)
+
+
+def _is_any_shared(maps: list[frozenset[str]]) -> bool:
+    return len(frozenset[str]().union(*maps)) < sum(map(len, maps))
+
+
+def _writers(facts: Facts, norm: Norm) -> frozenset[str]:
+    """Names of the last weights before a norm."""
+    nodes, found, todo, seen = facts.graph.nodes, set[str](), [norm.source], set[int]()
+    carries = ("view", "part", "linear", "join")
+    while todo:
+        here = nodes[todo.pop()]
+        if CLASSES.get(here.op) in ("weighted", "product"):
+            found |= {nodes[i].name for i in here.inputs if nodes[i].op == "parameter" and len(nodes[i].shape or ()) > 1}
+        elif here.index == norm.source or CLASSES.get(here.op) in carries:
+            todo.extend(i for i in here.inputs if i not in seen)
+            seen.update(here.inputs)
+    return frozenset(found)
 
 
 def _gain(facts: Facts, norm: Norm) -> str:

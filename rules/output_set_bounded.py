@@ -80,21 +80,30 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
             return _descends(name, site, step)
         weighted = not has_no_scale(facts, sublayer)
         fixed = "is of one size whatever its weights are" if sublayer.m.path else "has no weights"
+        if _is_scale_unknown(facts, sublayer):
+            weighted, fixed = False, ""
         if reads_grown_state(facts, stream, kind, sublayer):
             if is_short(facts, stream):
                 many = "one branch" if (count := branches(facts, stream)) == 1 else f"{count} branches"
                 message = f"{name}: nothing bounds what the branch reads or adds; `{stream.name}` has {many} over its whole depth."
                 return Outcome("conditional", message, site, theorem=THEOREM, condition="small-gain")
-            grows_in = f"{'is unbounded in its weights' if weighted else fixed} and grows with the stream"
-            message = f"{name}: nothing bounds what the branch reads or adds; it {grows_in}."
+            size = "is unbounded in its weights" if weighted else fixed
+            message = f"{name}: nothing bounds what the branch reads or adds; it {f'{size} and ' if size else ''}grows with the stream."
             line, norm = norm_of(facts, stream, sublayer.add, "x")
             remedy = f"`x = x + f({line})` with `norm = {norm}`, or that norm on the branch's output"
             condition = "bounded-weights" if weighted else "declared-structure"
             return Outcome("violated", message, site, theorem=THEOREM, remedy=remedy, tries=("norms-before", "norms-behind"), condition=condition)
         if not weighted:
-            message = f"{name}: nothing bounds what the branch adds but the first state of the stream, which it reads; it {fixed}."
+            size = f"; it {fixed}" if fixed else ""
+            message = f"{name}: nothing bounds what the branch adds but the first state of the stream, which it reads{size}."
             return Outcome("conditional", message, site, theorem=THEOREM, condition="small-gain")
     return _unbounded(facts, stream, kind, sublayer, name, site)
+
+
+def _is_scale_unknown(facts: Facts, sublayer: Sublayer) -> bool:
+    """Whether no group of weights was found whose size the branch has, as its weights are made by an op without a row (filters that are normed)."""
+    analysis = facts.analysis(sublayer)
+    return isinstance(analysis, Unknown) or (not analysis.degrees.groups and isinstance(analysis.degrees.orders.degree, Unknown))
 
 
 def _summed(facts: Facts, stream: Stream, claim: Claim) -> Outcome:

@@ -25,7 +25,9 @@ def path_gains(facts: Facts, sublayer: Sublayer) -> tuple[float, ...] | Unknown:
     path = set(orders.smallest_path)
     groups = [d for d in analysis.degrees.groups if d.group in path]
     if not groups:
-        return Unknown(f"no weight stands on the shortest path through `{sublayer.name}`", (sublayer.output,))
+        divided = f"norms divide out the sizes of all weights on the shortest path through `{sublayer.name}`"
+        none = f"no weight stands on the shortest path through `{sublayer.name}`"
+        return Unknown(divided if analysis.degrees.groups else none, (sublayer.output,))
     if shared := _shared(facts, sublayer, groups):
         why = f"which part of `{shared}` is that of `{sublayer.name}` cannot be told: another branch of the block reads it too"
         return Unknown(why, (sublayer.output,))

@@ -90,3 +90,24 @@ def test_a_map_on_the_stream(block: type[nn.Module], state: str) -> None:
 def test_what_the_last_copy_gives_is_bounded_by_its_norm(block: type[nn.Module], fixed: str | None, every: str | None) -> None:
     laws = {c.weights: c.value for c in _report(block(), 2, 8, WIDTH).claims if c.claim == "growth"}
     assert laws == {"fixed": fixed, "all": every}
+
+
+class OfOneLength(nn.Module):
+    """`norm(x + f(x))` with the RMSNorm of `normalize`, √n and a gain."""
+
+    def __init__(self, shift: float) -> None:
+        super().__init__()
+        self.out, self.gain, self.shift = nn.Linear(WIDTH, WIDTH), nn.Parameter(torch.full((WIDTH,), 1.0 - shift)), shift
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = nn.functional.normalize(x + torch.tanh(self.out(x)), dim=-1) * WIDTH**0.5 * (self.gain + self.shift)
+        return out
+
+
+@pytest.mark.parametrize("shift", [0.0, 1.0])
+def test_the_factor_of_a_norm_in_two_steps_breaks_no_path(shift: float) -> None:
+    """D101 said that the path breaks at the gain of the norm, besides that it crosses norms."""
+    report = screen.check(nn.Sequential(*(OfOneLength(shift) for _ in range(4))), example_inputs=torch.zeros(2, 9, WIDTH))
+    (stream,) = report.streams
+    assert (stream.identity_path.norms_crossed, list(stream.identity_path.breaks)) == (4, [])
+    assert "breaks" not in next(f.message for f in report.findings if f.code == "D101")

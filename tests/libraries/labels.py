@@ -84,7 +84,7 @@ def _top(votes: Iterable[tuple[str, int]]) -> str:
 
 
 def _residual(stream: StreamPart) -> str:
-    """`kind/side` of the scale of at least a quarter of the branches; a constant that is 1 is also none."""
+    """`kind/side` of the scale of at least a quarter of the branches; a constant that is 1 is also none, and is told where no other scale is."""
     votes: list[tuple[str, int]] = []
     for sub, kind in _weighed(stream):
         sides = [(sub.residual.alpha_kind, "stream"), (sub.residual.branch_kind, "branch")]
@@ -92,11 +92,15 @@ def _residual(stream: StreamPart) -> str:
         votes.append(("+".join(present) or "none", kind.count))
     total = sum(n for _, n in votes)
     scaled = [(v, n) for v, n in votes if v != "none"]
+    real = [(v, n) for v, n in scaled if not v.endswith("+none")]
+    scaled = real if sum(n for _, n in real) * 4 >= total and real else scaled
     return _top(scaled) if sum(n for _, n in scaled) * 4 >= total and scaled else "none"
 
 
 def found(report: Any, label: Label) -> dict[str, str]:
-    """What the report says about each field of the label."""
+    """What the report says about each field of the label; of a model without a stream that it has none."""
+    if not outer(report):
+        return dict.fromkeys((*label["truth"], "roles", "placements"), "nothing") | {"streams": "0"}
     stream = chosen(report, label)
     subs = list(_weighed(stream))
     attentions = [(s, k.count) for s, k in subs if s.role in ATTENTION] or [(s, k.count) for s, k in subs if s.role == "cross_attention"]

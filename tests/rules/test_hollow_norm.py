@@ -95,3 +95,46 @@ def test_the_size_of_another_value_is_one(quotient: str) -> None:
 @pytest.mark.parametrize(("place", "outcome"), [("half", "holds"), ("half, and past it", "violated")])
 def test_what_leaves_its_block_through_a_norm_alone_does_not_grow_with_the_stream(place: str, outcome: str) -> None:
     assert outcome in _told(_By("rms", place))["R201"]
+
+
+class _Scaled(nn.Module):
+    """Numbers over time less their mean and over their deviation, of those that a mask says were observed: all of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.start, self.blocks = nn.Linear(16, 32), nn.Sequential(*(_Block() for _ in range(3)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        seen = torch.ones_like(x)
+        count = seen.sum(1, keepdim=True).clamp_min(1.0)
+        mean = (x * seen).sum(1, keepdim=True) / count
+        variance = (((x - mean) * seen) ** 2).sum(1, keepdim=True) / count
+        out: Tensor = self.blocks(self.start((x - mean) / torch.sqrt(variance + 1e-5)))
+        return out
+
+
+def test_a_mask_of_ones_is_no_part() -> None:
+    """The deviation is that of all of x: it was said to be none that bounds it."""
+    found = [f for f in screen.check(_Scaled(), example_inputs=torch.randn(2, 12, 16)).findings if f.code == "G105"]
+    assert {f.outcome for f in found} == {"holds"}, found
+
+
+class _Brought(nn.Module):
+    """A copy of the stream, mapped and brought to the size of the first one (AltUp), or of another value's features one by one."""
+
+    def __init__(self, one_by_one: bool) -> None:
+        super().__init__()
+        self.one_by_one, self.map, self.blocks = one_by_one, nn.Linear(32, 32), nn.Sequential(*(_Block() for _ in range(3)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        copy = self.map(x)
+        size = x.abs() if self.one_by_one else (x**2).mean(-1, keepdim=True) ** 0.5
+        out: Tensor = self.blocks(x + copy * size / torch.sqrt((copy**2).mean(-1, keepdim=True).clamp(min=1e-5)))
+        return out
+
+
+@pytest.mark.parametrize(("one_by_one", "outcome"), [(False, "holds"), (True, "violated")])
+def test_what_is_brought_to_a_size_is_normalised(one_by_one: bool, outcome: str) -> None:
+    """`x * s / ρ(x)`, s one number for each token, was said to be divided by a statistic that does not bound it."""
+    found = [f for f in screen.check(_Brought(one_by_one), example_inputs=torch.randn(2, 12, 32)).findings if f.code == "G105"]
+    assert {f.outcome for f in found} == {outcome}, found

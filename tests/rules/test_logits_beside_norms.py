@@ -69,3 +69,30 @@ def test_cosines_are_not_made_of_how_large_the_stream_is() -> None:
     report = screen.check(nn.Sequential(Cosines(), Cosines()), example_inputs=torch.randn(2, 8, WIDTH))
     found = [f.message for f in report.findings if f.code == "L202"]
     assert found and not any("made of a stream that nothing bounds" in message for message in found)
+
+
+class Clipped(Block):
+    """Queries and keys whose length is at most 4, or the queries alone."""
+
+    def __init__(self, both: bool) -> None:
+        super().__init__(True)
+        self.both = both
+
+    def forward(self, x: Tensor) -> Tensor:
+        def clip(y: Tensor) -> Tensor:
+            return y * (4.0 / (torch.linalg.vector_norm(y, dim=-1, keepdim=True) + 1e-6)).clamp(max=1.0)
+
+        h = self.norm(x)
+        q, k, v = self.project(h).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        logits = clip(q) @ (clip(k) if self.both else k).mT + self.of_key(h).transpose(1, 2)[:, :, None]
+        out: Tensor = x + self.out((logits.softmax(-1) @ v).transpose(1, 2).flatten(-2))
+        return out
+
+
+def test_no_norms_are_proposed_where_what_is_compared_is_bounded() -> None:
+    """Of clipped queries and keys L201 named the map of the bias, and proposed norms on queries and keys."""
+    for both in (True, False):
+        model = nn.Sequential(Clipped(both), Clipped(both))
+        found = next(f for f in screen.check(model, example_inputs=torch.randn(2, 8, WIDTH)).findings if f.code == "L201")
+        assert ("norms on queries and keys" in found.remedy) is not both, found
+        assert "of_key.weight" in found.message

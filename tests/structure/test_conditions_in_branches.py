@@ -120,3 +120,39 @@ def test_what_blocks_make_of_a_condition_grows_like_a_power_of_two(block: type[S
             state = one(state)
         sizes.append(state["x"].detach().square().mean().sqrt().item())
     assert sizes[1] / sizes[0] > 2**6 and sizes[2] / sizes[1] > 2**12
+
+
+class _Both(nn.Module):
+    """x + g·(attention(N(x)) + f(N(x))), g of a condition or of the state."""
+
+    def __init__(self, of_state: bool) -> None:
+        super().__init__()
+        self.norm, self.qkv, self.out = nn.LayerNorm(32), nn.Linear(32, 96), nn.Linear(32, 32)
+        self.up, self.down, self.gate, self.of_state = nn.Linear(32, 64), nn.Linear(64, 32), nn.Linear(32, 32), of_state
+
+    def forward(self, x: Tensor, condition: Tensor) -> Tensor:
+        h = self.norm(x)
+        q, k, v = self.qkv(h).chunk(3, -1)
+        attended = self.out(torch.softmax(q @ k.transpose(1, 2) / 32**0.5, -1) @ v)
+        gate = torch.sigmoid(self.gate(x if self.of_state else condition[:, None]))
+        return x + gate * (attended + self.down(torch.relu(self.up(h))))
+
+
+class _Gated(nn.Module):
+    def __init__(self, of_state: bool) -> None:
+        super().__init__()
+        self.blocks, self.norm = nn.ModuleList(_Both(of_state) for _ in range(3)), nn.LayerNorm(32)
+
+    def forward(self, x: Tensor, condition: Tensor) -> Tensor:
+        for block in self.blocks:
+            x = block(x, condition)
+        out: Tensor = self.norm(x)
+        return out
+
+
+def test_a_gate_of_a_condition_on_both_of_two_branches() -> None:
+    """They were told as one branch of attention with the maps of both (Flux 3)."""
+    report = screen.check(_Gated(False), example_inputs=(torch.zeros(2, 7, 32), torch.zeros(2, 32)))
+    subs = report.streams[0].kinds[0].sublayers
+    assert [(s.role, s.placement, s.m.maps, s.residual.branch_kind) for s in subs] == [("attention", "pre", 4, "data"), ("ffn", "pre", 2, "data")]
+    assert all(s.parallel_group is not None for s in subs)

@@ -176,3 +176,53 @@ def test_a_sum_of_a_normed_map_and_one_that_is_not_begins_with_no_norm(how: str,
     given = (torch.zeros(2, 7, 12), torch.zeros(2, 7, dtype=torch.long))
     (stream,) = screen.check(Started(how), example_inputs=given).streams
     assert stream.embed_norm is normed
+
+
+class Reversible(nn.Module):
+    """Two streams that read each other, side by side in one norm at the end, or in the head."""
+
+    def __init__(self, normed: bool) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.ModuleList((nn.LayerNorm(32), nn.Linear(32, 32), nn.LayerNorm(32), nn.Linear(32, 32))) for _ in range(4))
+        self.norm, self.head = nn.LayerNorm(64) if normed else nn.Identity(), nn.Linear(64, 100)
+
+    def forward(self, x: Tensor) -> Tensor:
+        one = two = x
+        for block in self.blocks:
+            first, mix, second, out = block  # type: ignore[misc]
+            one, two = self.step(one, two, first, mix, second, out)
+        end: Tensor = self.head(self.norm(torch.cat([one, two], -1)))
+        return end
+
+    def step(self, one: Tensor, two: Tensor, first: nn.Module, mix: nn.Module, second: nn.Module, out: nn.Module) -> tuple[Tensor, Tensor]:
+        one = one + torch.tanh(mix(first(two)))
+        return one, two + torch.tanh(out(second(one)))
+
+
+@pytest.mark.parametrize("normed", [True, False])
+def test_two_streams_side_by_side_have_the_norm_over_both(normed: bool) -> None:
+    """The end of the first is read by the last branch of the second as well; the norm of that branch was all that was seen (Reformer)."""
+    report = _report(Reversible(normed))
+    assert [s.final_norm for s in report.streams] == [normed, normed]
+    assert {f.outcome for f in report.findings if f.code == "G103"} == {"holds" if normed else "violated"}
+
+
+class States(nn.Module):
+    """Gives its end with an earlier state beside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(Block() for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        seen = []
+        for block in self.blocks:
+            x = block(x)
+            seen.append(x)
+        return torch.cat([x, seen[1]], -1)
+
+
+def test_an_end_that_is_given_beside_other_states_leaves_the_model() -> None:
+    """It was said to reach a head."""
+    (found,) = [f for f in _report(States()).findings if f.code == "G103"]
+    assert found.outcome == "conditional" and "leaves the model" in found.message

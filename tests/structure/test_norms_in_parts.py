@@ -58,3 +58,22 @@ def test_a_sum_of_squares_as_a_product_mixes_no_tokens() -> None:
     model = nn.Sequential(nn.Linear(8, WIDTH), *(Feed() for _ in range(3)))
     (sub,) = screen.check(model, example_inputs=torch.zeros(2, 7, 8)).streams[0].kinds[0].sublayers
     assert (sub.role, sub.placement, sub.norm_type) == ("ffn", "pre", "rmsnorm")
+
+
+class _Ending(nn.Module):
+    """x + f(N(x)) with an RMSNorm by hand, all of that times a number that is kept beside the weights (Gemma 4): one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gain, self.up, self.down = nn.Parameter(torch.ones(16)), nn.Linear(16, 32), nn.Linear(32, 16)
+        self.register_buffer("number", torch.ones(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.gain * (x * torch.rsqrt((x**2).mean(-1, keepdim=True) + 1e-6))
+        out: Tensor = (x + self.down(torch.relu(self.up(y)))) * self.number
+        return out
+
+
+def test_a_norm_reads_what_a_kept_number_multiplies() -> None:
+    report = screen.check(nn.Sequential(*(_Ending() for _ in range(3)), nn.LayerNorm(16)), example_inputs=torch.zeros(2, 5, 16))
+    assert {(s.placement, s.role) for k in report.streams[0].kinds for s in k.sublayers} == {("pre", "ffn")}

@@ -289,3 +289,48 @@ def test_one_filter_in_front_of_each_block_behind_other_blocks_is_a_part_of_them
 def test_what_is_added_between_two_stacks_is_a_block_of_its_own() -> None:
     (stream,) = screen.check(Between(), example_inputs=torch.zeros(2, TOKENS, WIDTH)).streams
     assert stream.depth == 8 and [(k.count, len(k.sublayers)) for k in stream.kinds] == [(7, 2), (1, 2)]
+
+
+class Mixing(nn.Module):
+    """attention(N(x)); with `bare`, keys have no map of their own."""
+
+    def __init__(self, bare: bool) -> None:
+        super().__init__()
+        self.norm, self.bare = nn.LayerNorm(WIDTH), bare
+        self.q, self.k, self.v, self.o = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(x)
+        q, k, v = self.q(y), y if self.bare else self.k(y), self.v(y)
+        out: Tensor = self.o(torch.softmax(q @ k.mT * WIDTH**-0.5, -1) @ v)
+        return out
+
+
+class Flat(nn.Module):
+    """One flat list of branches, all added in one place (x-transformers); with `bare`, the first attention has another form."""
+
+    def __init__(self, depth: int, bare: bool = False) -> None:
+        super().__init__()
+        feeds = [nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 64), nn.GELU(), nn.Linear(64, WIDTH)) for _ in range(depth)]
+        self.branches = nn.ModuleList(b for n, feed in enumerate(feeds) for b in (Mixing(bare and n == 0), feed))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for branch in self.branches:
+            x = x + branch(x)
+        return x
+
+
+class FlatLists(nn.Module):
+    def __init__(self, bare: bool) -> None:
+        super().__init__()
+        self.embed, self.head, self.tail, self.norm = nn.Embedding(50, WIDTH), Flat(2), Flat(3, bare), nn.LayerNorm(WIDTH)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.norm(self.tail(self.head(self.embed(ids))))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("bare", [False, True])
+def test_flat_lists_one_after_the_other(bare: bool) -> None:
+    """The second list was one block of six branches where its first attention differs."""
+    (stream,) = outer(FlatLists(bare), torch.zeros(2, TOKENS, dtype=torch.long))
+    assert (stream.depth, {r for _, r in roles(stream)}) == (5, {"attention ffn"})

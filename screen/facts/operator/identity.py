@@ -51,18 +51,16 @@ def _ends_at(reader: Reader, operator: StreamOperator) -> tuple[Place, ...]:
 
 
 def _is_norm(reader: Reader, node: int) -> bool:
-    """Whether a node is a norm's own gain or bias."""
-    norms, stack, seen = reader.chains.edges.norms.by_node, [node], set[int]()
-    for _ in range(4):
-        here = stack[-1]
-        seen.add(here)
+    """Whether a node is a norm's own gain or bias, or the number that it is multiplied by, `normalize(x) * √n * g`."""
+    norms, flow, here = reader.chains.edges.norms.by_node, reader.flow, node
+    for _ in range(5):
         if here in norms:
             return True
-        data = [i for i in reader.flow.graph.nodes[here].inputs if reader.flow.data[i]]
-        trained = [i for i in reader.flow.graph.nodes[here].inputs if reader.flow.trained[i]]
-        if len(data) != 1 or not (trained or reader.flow.classes[here] == "view"):
+        data = [i for i in flow.graph.nodes[here].inputs if flow.data[i]]
+        own = any(flow.trained[i] for i in flow.graph.nodes[here].inputs) or flow.graph.nodes[here].op in ("mul", "div")
+        if len(data) != 1 or not (own or flow.classes[here] == "view"):
             return False
-        stack.append(data[0])
+        here = data[0]
     return False
 
 

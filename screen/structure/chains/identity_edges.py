@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 from screen.graph import Node, Ref, numel
 from screen.structure.copies import mixing_of, weighing_of
+from screen.structure.chains.cut_off import is_cut_off
 from screen.structure.dataflow import Flow, axes_of, number
 from screen.structure.initial.values import FILLED, LITERALS, start_of
 from screen.structure.norms.find import Norms
@@ -232,6 +233,7 @@ def _cat(flow: Flow, node: Node) -> list[Edge]:
     nodes, size = flow.graph.nodes, numel(node.shape or ())
     maps = [i for i in dict.fromkeys(node.inputs) if flow.data[i] and 2 * numel(nodes[i].shape or ()) > size]
     edges = _all("join")(flow, node)
+    edges = [e for e in edges if not (flow.data[e.source] and is_cut_off(flow, node, e.source))] or edges
     if len(maps) != 1 or len(edges) < 2:
         return edges
     return [e for e in edges if e.source == maps[0] or not flow.is_part_of_mapped(e.source, maps[0])]

@@ -17,10 +17,11 @@ _OPERATORS: dict[str, Callable[[float, float], float]] = {
 }  # fmt: skip
 _ROOTS: dict[str, Callable[[float], float]] = {"sqrt": math.sqrt, "rsqrt": lambda a: 1 / math.sqrt(a) if a else math.nan}
 
-_KNOWN = frozenset({*OPS, *_OPERATORS, *_ROOTS, "clamp", "alias", "softmax"})
+_KNOWN = frozenset({*OPS, *_OPERATORS, *_ROOTS, "clamp", "clamp_min", "alias", "softmax", "sum"})
 _KEEPS = frozenset({"to", "float", "type", "contiguous", "clone", "alias", "detach", "type_as"})
 LITERALS = {"tensor": 0, "scalar_tensor": 0, "as_tensor": 0, "new_tensor": 1}
 """Tensors of a number -> where it stands, if not by its name."""
+_ONES_AND_ZEROS = {**dict.fromkeys(("ones", "ones_like", "new_ones"), 1.0), **dict.fromkeys(("zeros", "zeros_like", "new_zeros"), 0.0)}
 FILLED = {"full": 1, "full_like": 1, "new_full": 2}
 """Factories of one number -> where it stands, if not by its name."""
 
@@ -89,6 +90,8 @@ def _of_row(graph: Graph, node: Node, row: tuple[float, ...], found: dict[int, S
 
 def _number(graph: Graph, node: Node, found: dict[int, Start]) -> float | None:
     """The one number of a node from those of its inputs."""
+    if node.op in _ONES_AND_ZEROS:
+        return _ONES_AND_ZEROS[node.op]
     if node.op in FILLED:
         place = FILLED[node.op]
         return number(node.args[place] if len(node.args) > place else node.kwarg("fill_value"))
@@ -106,8 +109,10 @@ def _number(graph: Graph, node: Node, found: dict[int, Start]) -> float | None:
     values = [found[a.node] if isinstance(a, Ref) else a for a in node.args]
     if node.op == "mul" and len(values) == 2 and 0.0 in values:  # whatever the other is
         return 0.0
-    if node.op == "clamp":
+    if node.op in ("clamp", "clamp_min"):
         return _clamped(node, values[0])
+    if node.op == "sum":
+        return _summed(graph, node, values[0])
     numbers = [float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
     if node.kwargs or len(values) != len(numbers):
         return None
@@ -128,6 +133,12 @@ def _share(graph: Graph, node: Node, found: dict[int, Start]) -> float | None:
     if found[node.inputs[0]] is None or not shape or not isinstance(dim, int):
         return None
     return 1.0 / max(shape[dim], 1)
+
+
+def _summed(graph: Graph, node: Node, value: object) -> float | None:
+    """Of equal entries: one of them, times how many are added."""
+    before, after = (graph.nodes[i].shape for i in (node.inputs[0], node.index))
+    return value * math.prod(before) / max(math.prod(after), 1) if isinstance(value, float) and before is not None and after is not None else None
 
 
 def _clamped(node: Node, value: object) -> float | None:

@@ -274,7 +274,7 @@ def _quotient(flow: Flow, node: Node, readings: list[Reading], free: dict[int, i
             free.pop(node.index, None)
             return replace(_norm(flow, node, source, stat, False), type="other", radius=None, shifted=True)
         if source != stat.source or not _covers(stat, centred):
-            if not is_image(flow, numerator, stat.source):
+            if not is_image(flow, _without_size(flow, numerator, stat), stat.source):
                 free[node.index] = numerator
             continue
         if not _is_along(flow, numerator, divisor, stat.axes):  # feature j over the size of token j, where there are as many of both
@@ -345,6 +345,18 @@ def _without_gain(flow: Flow, node: int, stat: Reading) -> int:
         return node
     data = [i for i in here.inputs if flow.data[i]]
     return data[0] if len(data) == 1 and (len(here.inputs) == 1 or any(flow.trained[i] for i in here.inputs)) else node
+
+
+def _without_size(flow: Flow, node: int, stat: Stat) -> int:
+    """x in `x * s / ρ(x)`, s one number along the axes of the statistic: x is brought to another value's size, and s·(x/ρ(x)) is no quotient of s."""
+    here = flow.graph.nodes[node]
+    if here.op != "mul" or len(here.inputs) != 2:
+        return node
+    for one, other in (here.inputs, here.inputs[::-1]):
+        shape = flow.graph.nodes[other].shape or ()
+        if flow.data[one] and all(-len(shape) <= a and shape[a] == 1 for a in stat.axes) and flow.graph.nodes[one].shape == here.shape:
+            return one
+    return node
 
 
 def _norm(flow: Flow, node: Node, source: int, stat: Stat, centred: bool) -> Norm:

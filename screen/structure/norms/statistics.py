@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from screen.graph import Node, Ref
 from screen.structure.dataflow import Flow, axes_of, number, strip
+from screen.structure.initial.values import start_of
 from screen.structure.norms.calls import NORMS, norm_of, room_of
 
 
@@ -95,11 +96,22 @@ def _flat(value: object) -> tuple[object, ...]:
 
 def subject_of(readings: list[Reading], flow: Flow, node: int) -> tuple[int, tuple[int, ...] | None]:
     """(x, axes of the mean) of a value that may be x − mean(x)."""
-    base = strip(flow, node)
+    base = plain(flow, node)
     found = readings[base]
     if isinstance(found, Centred):
         return found.source, found.axes
     return base, None
+
+
+def plain(flow: Flow, node: int) -> int:
+    """The value behind casts and copies, and behind a factor that is one throughout: a mask of all that was observed."""
+    while True:
+        node = strip(flow, node)
+        here = flow.graph.nodes[node]
+        rest = [i for i in here.inputs if not (flow.factory_made[i] and start_of(flow.graph, i) == 1.0)] if here.op == "mul" else []
+        if len(here.inputs) != 2 or len(rest) != 1 or flow.graph.nodes[rest[0]].shape != here.shape:
+            return node
+        node = rest[0]
 
 
 def _read_power(flow: Flow, node: Node, readings: list[Reading]) -> Reading:
@@ -142,7 +154,7 @@ def _read_mean(flow: Flow, node: Node, readings: list[Reading]) -> Reading:
     if isinstance(found, Power) and found.degree > 0:  # a mean of 1/|x| is set by the smallest entry
         family = "square" if found.degree == 2.0 else "abs" if found.degree == 1.0 else "power"
         return Stat(found.source, axes, found.degree, found.centred, average, family)
-    return Mean(strip(flow, first), axes, 1.0 if average else math.prod(shape[a] for a in axes))
+    return Mean(plain(flow, first), axes, 1.0 if average else math.prod(shape[a] for a in axes))
 
 
 def _read_mean_of_mean(flow: Flow, first: Reading, axes: tuple[int, ...], rank: int) -> Reading:
@@ -226,7 +238,7 @@ def _read_sum_or_product(flow: Flow, node: Node, readings: list[Reading]) -> Rea
         if not isinstance(one, Ref):
             continue
         found = reading_of(readings, flow, one.node)
-        value = number(other)
+        value = _number_of(flow, other) if isinstance(found, Mean | Stat) else number(other)
         if isinstance(found, Log) and node.op == "mul" and value is not None:
             return replace(found, factor=found.factor * value)
         if isinstance(found, Mean) and value and node.op in ("mul", "div") and one is left:
@@ -265,6 +277,11 @@ def _averaged(flow: Flow, stat: Stat, factor: float | None) -> Stat:
 def size_of(flow: Flow, stat: Stat) -> int:
     shape = flow.graph.nodes[stat.source].shape or ()
     return math.prod(shape[a] for a in stat.axes if -len(shape) <= a < 0)
+
+
+def _number_of(flow: Flow, value: object) -> float | None:
+    """A number, or that which all entries of a tensor without data and weights are."""
+    return start_of(flow.graph, value.node) if isinstance(value, Ref) and _is_constant(flow, value) else number(value)
 
 
 def _is_constant(flow: Flow, value: object) -> bool:

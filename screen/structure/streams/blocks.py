@@ -131,13 +131,14 @@ def _holder(graph: Graph, call: int | None) -> int | None:
 
 def _repeats(graph: Graph, call: int, members: list[int], adds: Sequence[Placed], signatures: Sequence[Signature]) -> bool:
     """Whether a call holds several blocks: its branches repeat; in a member of a list their roles and the lines of code that add them (the last block
-    of a stack may have the stack's own norm)."""
+    of a stack may have the stack's own norm). In a stack beside another one it is enough that several roles, and these lines, take turns."""
     if _is_member(graph, call):
         whole = [(signatures[m], line) for m, line in zip(members, _lines(graph, members, adds), strict=True)]
         period = _period([(signature[:1], line) for signature, line in whole])
         compared = range(len(whole) - period - 1)  # all but the very last branch
         return _period(whole) < len(whole) or (len(compared) > 0 and all(whole[i] == whole[i + period] for i in compared))
-    return _period([signatures[m] for m in members]) < len(members)
+    turns = _period([(signatures[m][:1], line) for m, line in zip(members, _lines(graph, members, adds), strict=True)])
+    return _period([signatures[m] for m in members]) < len(members) or 1 < turns < len(members)
 
 
 def _holds_blocks(graph: Graph, top: int, members: list[int], adds: Sequence[Placed], signatures: Sequence[Signature]) -> bool:

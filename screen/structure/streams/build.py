@@ -170,6 +170,8 @@ def _final_norm(ends: Ends, pooled: bool) -> Tri:
         return False
     if failure is not None:
         return Unknown(f"the forward failed: {failure.message}", (reader.chain.adds[-1],))
+    if (both := _norm_over_both(reader)) is not None:
+        return both
     norms = segment.norms[1:] if reader.stream_norms.is_last_on_sum else segment.norms
     if ends.outside([n.node for n in norms], -1):
         return True
@@ -178,6 +180,26 @@ def _final_norm(ends: Ends, pooled: bool) -> Tri:
     if not pooled and (between := _before_norms(reader)) is not None:
         return Unknown(f"a norm reads what `{reader.flow.graph.nodes[between].op}` makes of it, by a way that is not followed", (between,))
     return False
+
+
+def _norm_over_both(reader: Reader) -> bool | None:
+    """Whether a norm follows where the ends of several streams are laid side by side, as those of reversible blocks are; None where this one is not.
+    The last branch of another of them may read this end as well, behind a norm of its own."""
+    flow, end = reader.flow, reader.chain.nodes[-1]
+    others = {c.nodes[-1] for c in reader.chains.streams if c is not reader.chain and not c.inner}
+    sources = {strip(flow, n.source) for n in reader.chains.edges.norms.by_node.values() if not n.across}
+    for user in _onward(flow, end):
+        if flow.classes[user] == "join" and any(strip(flow, i) in others for i in flow.graph.nodes[user].inputs):
+            return not sources.isdisjoint({user, *_onward(flow, user)})
+    return None
+
+
+def _onward(flow: Flow, node: int) -> list[int]:
+    """What reads a node, behind views and copies of it."""
+    found = list(flow.graph.users[node])
+    for user in found:
+        found += [u for u in flow.graph.users[user] if flow.classes[user] in ("view", "alias") and u not in found]
+    return found
 
 
 def _before_norms(reader: Reader) -> int | None:

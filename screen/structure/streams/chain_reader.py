@@ -262,12 +262,20 @@ class ChainReader:
         return mask_of(n for n in range(len(self.flow.graph.nodes)) if self.flow.depends(n, self.chain.nodes[0]))
 
     def _behind_scales(self, branch: Branch) -> tuple[int, tuple[Edge, ...]]:
-        """The value behind copies and learned or constant multipliers at the end of a branch, and these."""
+        """The value behind copies and multipliers at the end of a branch, learned, constant or made of a condition, and these."""
         node, found = strip(self.flow, branch.output), list(branch.behind)
-        while len(edges := self.chains.into[node]) == 1 and edges[0].kind == "scale" and node not in self.chains.edges.norms.by_node:
-            found.append(edges[0])
-            node = strip(self.flow, edges[0].source)
+        while node not in self.chains.edges.norms.by_node and (edge := self._multiplies(node)) is not None:
+            found.append(edge)
+            node = strip(self.flow, edge.source)
         return node, tuple(found)
+
+    def _multiplies(self, node: int) -> Edge | None:
+        """The edge of a product with a number, a weight, or a gate that no part of the stream makes."""
+        edges = [e for e in self.chains.into[node] if e.kind != "gate" or self._of_stream >> e.source & 1]
+        if len(edges) != 1 or edges[0].kind not in ("scale", "gate"):
+            return None
+        by = [i for i in self.flow.graph.nodes[node].inputs if i != edges[0].source]
+        return edges[0] if edges[0].kind == "scale" or not any(self._of_stream >> i & 1 for i in by) else None
 
     def _share_a_map(self, branch: Branch, data: list[int], fresh: list[int]) -> bool:
         """Whether two parts of a branch share no more than a map of the stream of which each takes other slices (PaLM's fused projection)."""
