@@ -306,15 +306,13 @@ def _is_lifted_beside(facts: Facts, sublayer: Sublayer) -> bool:
     """Whether none of the matrices that lift the bound makes queries or keys: what is compared is bounded as it is (clipped), and norms on it are
     no help."""
     names, nodes = set(_lifting(facts, sublayer)), facts.graph.nodes
-    free = [s.node for s in free_softmaxes(facts, sublayer) if s.role == "attention"]
-    if not names or not facts.readers or any(nodes[node].op in FUSED for node in free):
+    products = [s.product for s in free_softmaxes(facts, sublayer) if s.role == "attention" and s.product is not None]
+    if not names or not products or not facts.readers or any(nodes[product].op in FUSED for product in products):
         return False
-    products = [nodes[p] for node in free for p in compared(facts.graph, node)[0] if is_product(facts.graph, nodes[p])]
     above = 0
     for product in products:
-        above |= facts.readers[0].flow.ancestors[product.index]
-    made = {n.name for n in nodes if above >> n.index & 1 and n.op == "parameter"}
-    return bool(products) and not any(name.partition("[")[0] in made for name in names)
+        above |= facts.readers[0].flow.ancestors[product]
+    return not any(name.partition("[")[0] in {n.name for n in nodes if above >> n.index & 1 and n.op == "parameter"} for name in names)
 
 
 def _beside_norms(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
