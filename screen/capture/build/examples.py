@@ -172,6 +172,8 @@ def _is_first(name: str, call: ast.Call, signature: inspect.Signature, entry: An
     value = given.get(name)
     if not isinstance(value, ast.Constant) or type(value.value) is not int or value.value or not _LAYERS.search(name):
         return False
+    if not (isinstance(entry, type) and issubclass(entry, nn.Module)):
+        return False  # settings count nothing themselves: what reads them does
     try:
         return not re.search(rf"range\([^()]*\b{name}\b|[\])]\s*\*\s*(self\.)?{name}\b", inspect.getsource(entry))
     except (OSError, TypeError):

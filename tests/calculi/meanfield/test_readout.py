@@ -169,4 +169,4 @@ def test_nothing_is_told_where_the_branches_of_another_stream_read_the_end() -> 
     report = screen.check(Read(), example_inputs=(torch.randn(2, 20, 48), torch.randn(2, 20, 48)), spot_check=False)
     [read, written] = [c for c in report.claims if c.claim == "gradient_ratio"]
     assert read.value is None and "branches of another stream" in read.reason
-    assert written.value is not None
+    assert "branches of another stream" not in written.reason  # what it starts as is seen in weights, by chance not in all draws

@@ -34,7 +34,7 @@ HEAVY = {"exp-0": 0.7}
 NARROW = frozenset({"mul-0", "mul-7", "scaled_dot_product_attention-4", "scaled_dot_product_attention-5", "softmax-2", "matmul-3"})
 """Calls that mix four features, which is far from the limit of large widths; `tests/test_covariance_*.py` measure such in wide models."""
 _TOLD = """
-full-0 full_like-0 new_full-0 new_tensor-0
+full-0 full_like-0 new_full-0 new_tensor-0 zeros-0 zeros_like-0 new_zeros-0 ones-0 ones_like-0 new_ones-0
 relu-0 gelu-0 silu-0 mish-0 hardswish-0 elu-0 celu-0 selu-0 leaky_relu-0 sigmoid-0 hardsigmoid-0 tanh-0 erf-0 atan-0 asinh-0 softsign-0
 softplus-0 logsigmoid-0 relu6-0 sin-0 cos-0 sinc-0 sinc-1 abs-0 neg-0 tanhshrink-0 softshrink-0 erfc-0 exp-0 square-0 gelu-1 hardtanh-3 exp-1 clamp-5
 clamp_min-1 clamp_max-1 glu-0 add-2 add-3 sub-2 add-4 mul-0 sub-3 mul-2 mul-3 mul-4 mul-5 mul-7 mul-8 div-0 true_divide-0 neg-1 lerp-2 pow-0
