@@ -312,7 +312,8 @@ def _is_lifted_beside(facts: Facts, sublayer: Sublayer) -> bool:
     above = 0
     for product in products:
         above |= facts.readers[0].flow.ancestors[product]
-    return not any(name.partition("[")[0] in {n.name for n in nodes if above >> n.index & 1 and n.op == "parameter"} for name in names)
+    made = {n.name for n in nodes if above >> n.index & 1 and n.op == "parameter"}
+    return made.isdisjoint(name.partition("[")[0] for name in names)
 
 
 def _beside_norms(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
