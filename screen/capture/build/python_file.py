@@ -186,11 +186,16 @@ def _within_its_name(path: str) -> int:
     names = piecewise.imported_of(path, own) - {own}
     for count in range(1, piecewise.LEVELS + 1):
         parent, name = os.path.split(folder)
-        places = [os.path.join(parent, *n.split(".")) for n in names]
-        if name == own and places and all(os.path.isdir(p) or os.path.isfile(f"{p}.py") for p in places):
+        if name == own and _are_all_in(parent, names):
             return count
         folder = parent
     return 0
+
+
+def _are_all_in(folder: str, names: set[str]) -> bool:
+    """Whether there are modules of such dotted names, and all of them stand in a folder."""
+    places = [os.path.join(folder, *name.split(".")) for name in names]
+    return bool(places) and all(os.path.isdir(place) or os.path.isfile(f"{place}.py") for place in places)
 
 
 def _hidden(path: str) -> str | None:
@@ -199,8 +204,7 @@ def _hidden(path: str) -> str | None:
     for _ in range(piecewise.LEVELS):
         parent, root = os.path.split(folder)
         names = piecewise.imported_of(path, root) if root.isidentifier() and root not in sys.modules else set()
-        places = [os.path.join(parent, *n.split(".")) for n in names]
-        if places and all(os.path.isdir(p) or os.path.isfile(f"{p}.py") for p in places):
+        if _are_all_in(parent, names):
             found = importlib.machinery.PathFinder.find_spec(root)
             return parent if found is not None and "site-packages" in (found.origin or "") else None
         folder = parent

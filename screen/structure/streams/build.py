@@ -12,6 +12,7 @@ from screen.structure.chains.chain import Chain
 from screen.structure.chains.find import Chains
 from screen.structure.dataflow import Flow, nodes_of, strip
 from screen.structure.norms.find import place_of
+from screen.structure.reach import onward
 from screen.structure.streams.cut import joined
 from screen.structure.streams.ends import Ends, signature
 from screen.structure.streams.kinds import kinds_of
@@ -188,18 +189,15 @@ def _norm_over_both(reader: Reader) -> bool | None:
     flow, end = reader.flow, reader.chain.nodes[-1]
     others = {c.nodes[-1] for c in reader.chains.streams if c is not reader.chain and not c.inner}
     sources = {strip(flow, n.source) for n in reader.chains.edges.norms.by_node.values() if not n.across}
-    for user in _onward(flow, end):
+    for user in _behind_copies(flow, end):
         if flow.classes[user] == "join" and any(strip(flow, i) in others for i in flow.graph.nodes[user].inputs):
-            return not sources.isdisjoint({user, *_onward(flow, user)})
+            return not sources.isdisjoint({user, *_behind_copies(flow, user)})
     return None
 
 
-def _onward(flow: Flow, node: int) -> list[int]:
+def _behind_copies(flow: Flow, node: int) -> list[int]:
     """What reads a node, behind views and copies of it."""
-    found = list(flow.graph.users[node])
-    for user in found:
-        found += [u for u in flow.graph.users[user] if flow.classes[user] in ("view", "alias") and u not in found]
-    return found
+    return sorted({user for user, _ in onward(flow.graph, node, lambda user: flow.classes[user] not in ("view", "alias"))})
 
 
 def _before_norms(reader: Reader) -> int | None:
