@@ -93,7 +93,7 @@ def _weights(program: Program, slots: Mapping[int, State], backs: Mapping[int, A
     total = last = np.zeros(())
     for step in program.linears:
         q, apart = slots[step.source]
-        g = backs[step.target]
+        g = backs[step.target] / step.experts
         per = np.maximum((g * together(q, apart)).sum((-1, -2)) / n, 0.0)
         total = total + step.entries * per + step.outputs * np.maximum(g.sum((-1, -2)) / n, 0.0)
         last = per

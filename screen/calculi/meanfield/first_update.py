@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -305,7 +305,7 @@ def through_branch(tally: Tally, inlet: Inlet, slots: Slots, others: Slots, grad
         passed = at.excess
         name = inlet.name_at(getattr(step, "node", -1)) if inlet.names else inlet.name
         if isinstance(step, Linear):
-            inputs = _inputs(step)
+            inputs, at = _inputs(step), replace(at, gradient=at.gradient.scaled(1 / step.experts), across=at.across / step.experts)
             blow = 1 + _linear_share(makers.get(step.source), slots) * inputs / tally.width
             tally.weight(name, step.entries, at, slots[step.source], others[step.source], blow)
             tally.weight(name, step.outputs, at, ONE, ONE)
@@ -338,7 +338,8 @@ def persistence(run: Forward, place: int, identity: float) -> float:
 
 def _inputs(step: Linear) -> float:
     """Inputs of a weight: σ²·in over σ²·out, times in·out."""
-    return math.sqrt(step.entries * step.forward_gain / step.backward_gain) if step.forward_gain > 0 and step.backward_gain > 0 else 1.0
+    known = step.forward_gain > 0 and step.backward_gain > 0
+    return math.sqrt(step.entries / step.experts * step.forward_gain / step.backward_gain) if known else 1.0
 
 
 def _linear_share(maker: Step | None, slots: Slots) -> float:

@@ -75,8 +75,8 @@ class Program:
 
 
 def weight_gradient(step: Linear, slots: Sequence[Moments], backs: Sequence[Gradient], tokens: int) -> float:
-    """E‖∂L/∂W‖² per entry and token: g·q + (n−1)·ḡ·r, with g at the output and q, r at the input of W."""
-    x, g = slots[step.source], backs[step.target]
+    """E‖∂L/∂W‖² per entry and token: g·q + (n−1)·ḡ·r, with g at the output and q, r at the input of W; over E where W is of E experts."""
+    x, g = slots[step.source], backs[step.target].scaled(1 / step.experts)
     return max(g.power * x.power + (tokens - 1) * g.shared * (x.power - x.gap), 0.0)
 
 

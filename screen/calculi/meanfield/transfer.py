@@ -51,6 +51,8 @@ class Linear:
     """Entries of the bias; 0 without one."""
     inputs: int = 0
     """Features that it reads; 0 where that is not noted."""
+    experts: int = 1
+    """Of how many experts it holds a matrix each, side by side: what comes back to their sum is shared among them."""
 
     def forward(self, slots: Slots) -> None:
         x = slots[self.source]

@@ -167,8 +167,9 @@ class Routes(Maps):
         if isinstance(source, Value) and node.op in ("getitem", "index_select") and shape and shape[-1] == math.prod(n for n, _ in source.layout[-1]):
             return replace(source, layout=(*(((n, "t"),) for n in shape[:-1]), source.layout[-1]))
         if isinstance(source, Value) and node.op == "grouped_mm":
-            made = self._map(node, node.inputs[0], node.inputs[1])
-            self.experts[made.slot] = (self.graph.nodes[node.inputs[1]].shape or (1,))[0]
+            experts = (self.graph.nodes[node.inputs[1]].shape or (1,))[0]
+            made = self._map(node, node.inputs[0], node.inputs[1], experts=experts)
+            self.experts[made.slot] = experts
             return made
         counts = node.op in COUNTS and all(isinstance(f, Order) for f in found)
         if counts or (all(isinstance(f, Order | Routed) for f in found) and not _is_float(node)):

@@ -30,8 +30,8 @@ class Maps(Tables):
         bias = node.args[2] if len(node.args) > 2 else node.kwarg("bias")
         return self._map(node, node.inputs[0], node.inputs[1], bias)
 
-    def _map(self, node: Node, source: int, weight: int, bias: object = None) -> Value:
-        """x·W with entries of W independent: contraction over the last axis of x."""
+    def _map(self, node: Node, source: int, weight: int, bias: object = None, experts: int = 1) -> Value:
+        """x·W with entries of W independent: contraction over the last axis of x. `experts`: as in `Linear`."""
         value = self.writer.settled(self.value(source))
         if not is_features(value.layout[-1]):
             raise Stop("a weight acts over tokens", node.index)
@@ -43,7 +43,8 @@ class Maps(Tables):
         slot = self.writer.slot()
         outputs = _entries(self.graph.nodes[bias.node]) if isinstance(bias, Ref) else 0
         entries = _entries(self.graph.nodes[weight])
-        self.writer.steps.append(Linear(value.slot, slot, square * inside, square * outside, shift, (name,), entries, outputs, inside))
+        made = Linear(value.slot, slot, square * inside, square * outside, shift, (name,), entries, outputs, inside, experts)
+        self.writer.steps.append(made)
         return Value(slot, (*value.layout[:-1], ((outside, "f"),)), frozenset({slot}), common=value.common)
 
     def _convolution(self, node: Node) -> Value:
