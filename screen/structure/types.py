@@ -137,7 +137,7 @@ class Sublayer:
     """Type of its A, B or C norm (the first of them); None when there is none."""
     ports: tuple[Port, ...]
     qk_norm: QKNorm | Unknown
-    """`none` when the branch has no logits."""
+    """`none` when the branch compares no queries with keys pair by pair."""
     q_norm: QKNorm | Unknown
     k_norm: QKNorm | Unknown
     v_norm: bool | Unknown

@@ -283,7 +283,7 @@ class Attention:
     @cached_property
     def qk(self) -> tuple[QKNorm | Unknown, QKNorm | Unknown, QKNorm | Unknown, bool | Unknown]:
         """(qk, q, k, v normed) over all cores: what every core has, and every product that is added to the one under its softmax."""
-        every = (*self.cores, *(other for core in self.cores for other in self._added(core)))
+        every = (*self.cores, *(other for core in self.cores for other in self._added(core))) or tuple(self._pairwise())
         kinds = [(self.norm_kind(c.q, a, self._head(c)), self.norm_kind(c.k, b, self._head(c))) for c in every for a, b in [c.axes or (None, None)]]
         if not kinds:
             return "none", "none", "none", False
@@ -293,6 +293,32 @@ class Attention:
             both = next((side for side in (q, k) if isinstance(side, Unknown)), both)
         values = [self.norms_before(c.v) for c in self.cores if c.v is not None]
         return both, q, k, bool(values) and all(n and not bare for n, bare in values)
+
+    def _pairwise(self) -> Iterator[Core]:
+        """Products of queries with keys, each with each, that weigh values without a softmax: linear attention with its comparisons written out."""
+        flow, features = self.branch.flow, self.branch.norms.features
+        for index in (i for i in self.branch.region if self._is_product(i) and not flow.weighted[i]):
+            node = flow.graph.nodes[index]
+            data = [i for i in dict.fromkeys(node.inputs) if flow.data[i]]
+            axes = compared_axes(flow, node, data[-1]) if len(data) == 2 else None
+            if axes is None or axes[1] < -2:
+                continue
+            keys = -3 - axes[1]  # the other of the last two axes
+            over_features = features.holds(data[0], axes[:1]) and features.holds(data[1], axes[1:])
+            if over_features and features.spans_others(data[1], (keys,)) and (weighed := self._weighed_by(index)) is not None:
+                yield Core(index, data[0], data[1], weighed, False, axes)
+
+    def _weighed_by(self, product: int) -> int | None:
+        """What the first product behind one multiplies the result by, if that is changed entry by entry at most."""
+        flow, nodes = self.branch.flow, self.branch.flow.graph.nodes
+        reach = {product}
+        for index in (i for i in self.branch.region if i > product and reach.intersection(nodes[i].inputs)):
+            if self._is_product(index):
+                others = [i for i in nodes[index].inputs if flow.data[i] and not flow.depends(i, product)]
+                return others[-1] if others else None
+            if nodes[index].shape == nodes[product].shape or flow.classes[index] == "view":
+                reach.add(index)
+        return None
 
     def _added(self, core: Core) -> Iterator[Core]:
         """Products of other values of the stream that are summed into the logits of a softmax: of parts of a head that turn, say."""
