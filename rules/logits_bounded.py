@@ -168,7 +168,8 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         condition = condition_on_logits(facts, sublayer, grow=True)
         single = _single(facts, sublayer)
         power = "it" if single or _is_linear(facts, sublayer) else "its square"
-        grow = f"{power} over depth, and with {'the map that makes them' if single else _sides(sublayer)}"
+        by = "the map that makes them" if single else _sides(facts, sublayer)
+        grow = f"{power} over depth{f', and with {by}' if by else ''}"
         message = f"{name}: {_logits(facts, sublayer)} are made of a stream that no norm bounds: they grow with {grow}."
     else:
         message = f"{name}: {_logits(facts, sublayer)} still scale with {_scaled_by(facts, sublayer)}; nothing in the structure bounds them."
@@ -251,7 +252,7 @@ def _scaled_by(facts: Facts, sublayer: Sublayer) -> str:
     if gains and len(gains) == len(names):
         return " and ".join(gains)
     others = [n for b in beside_products(facts, sublayer) for n in b.parameters[-1:]] + list(_mixing(facts, sublayer))
-    return ", ".join((_sides(sublayer), *(f"and with `{n}`" for n in dict.fromkeys(others))))
+    return ", ".join((_sides(facts, sublayer) or "the size of what they compare", *(f"and with `{n}`" for n in dict.fromkeys(others))))
 
 
 def _mixing(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
@@ -259,10 +260,17 @@ def _mixing(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for s in free_softmaxes(facts, sublayer) for name in s.mixing))
 
 
-def _sides(sublayer: Sublayer) -> str:
-    """The maps of queries and of keys whose size the logits have: a norm behind one of both divides its size out."""
-    bare = [w for w, norm in (("W_Q", sublayer.q_norm), ("W_K", sublayer.k_norm)) if norm == "none" or isinstance(norm, Unknown)]
-    return " and ".join(bare) or "the maps that make them"
+def _sides(facts: Facts, sublayer: Sublayer) -> str:
+    """What makes queries and keys and has its size in the logits: a norm behind one of both divides its size out. Empty where the data are compared
+    as they are."""
+    bare = [norm == "none" or isinstance(norm, Unknown) for norm in (sublayer.q_norm, sublayer.k_norm)]
+    names = dict.fromkeys(name for made in _compared(facts, sublayer) for name, free in zip(made, bare, strict=True) if free and name is not None)
+    return " and ".join(names) or ("" if any(bare) else "the maps that make them")
+
+
+def _compared(facts: Facts, sublayer: Sublayer) -> list[tuple[str | None, str | None]]:
+    """What makes the queries and the keys of every attention whose logits nothing bounds."""
+    return [s.made_by for s in free_softmaxes(facts, sublayer) if s.role == "attention"] or [("W_Q", "W_K")]
 
 
 def _bound(facts: Facts, sublayer: Sublayer) -> str:
@@ -272,7 +280,9 @@ def _bound(facts: Facts, sublayer: Sublayer) -> str:
     nodes, free = facts.graph.nodes, free_softmaxes(facts, sublayer)
     if any(s.mixing or (s.product is not None and nodes[s.product].op not in (*FUSED, *PRODUCTS)) for s in free):
         return ""  # a distance, or something else that is compared or done with it: no law of products
-    return BY_ONE_SIDE if _sides(sublayer) in ("W_Q", "W_K") else BOUND
+    if any(made != ("W_Q", "W_K") for made in _compared(facts, sublayer)):
+        return ""  # what is compared is no map of the data
+    return BY_ONE_SIDE if _sides(facts, sublayer) in ("W_Q", "W_K") else BOUND
 
 
 def _unbounded_logits(facts: Facts, sublayer: Sublayer) -> list[Expr]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -55,6 +56,8 @@ class SoftmaxBound:
     """Of an attention that compares two values: where it does."""
     mixing: tuple[str, ...] = ()
     """Matrices that map its products before the softmax (over heads, over places), and the parameters that make a factor of the data large."""
+    made_by: tuple[str | None, str | None] = ("W_Q", "W_K")
+    """What makes the queries and the keys that it compares: a map, or a parameter as it is (`` `query` ``); None for the data themselves."""
 
 
 def softmaxes(walk: Walk) -> tuple[SoftmaxBound, ...]:
@@ -74,11 +77,31 @@ def _compared(walk: Walk, found: SoftmaxBound, core: Core | None) -> SoftmaxBoun
     if core is None:
         products = [found.node] if walk.graph.nodes[found.node].op in FUSED else compared(walk.graph, found.node)[0]
         return replace(found, product=next((p for p in products if is_product(walk.graph, walk.graph.nodes[p])), None))
-    pairs = (i for i in walk.branch.region if {core.q, core.k} <= set(walk.graph.nodes[i].inputs))
+    found = replace(found, made_by=(_made_by(walk, core.q, "W_Q"), _made_by(walk, core.k, "W_K")))
+    pair = Counter((core.q, core.k))
+    pairs = (i for i in walk.branch.region if pair <= Counter(walk.graph.nodes[i].inputs))
     product = next((i for i in pairs if i == core.node or walk.flow.depends(core.node, i)), None)
     if product is None or product == core.node:
         return replace(found, product=core.node)
     return replace(found, product=product, mixing=tuple(dict.fromkeys(_mixing(walk, product, core.node, found.held))))
+
+
+def _made_by(walk: Walk, value: int, letter: str) -> str | None:
+    """Of queries or keys, as in `SoftmaxBound.made_by`."""
+    flow, nodes = walk.flow, walk.graph.nodes
+    if flow.data[value]:
+        seen, stack = {value}, [value]
+        while stack:
+            here = stack.pop()
+            if flow.key[here]:
+                return letter
+            fresh = [i for i in nodes[here].inputs if flow.data[i] and i not in seen]
+            seen.update(fresh)
+            stack += fresh if here not in walk.branch.chains.on_streams else []
+        return None
+    above = [n for n in nodes[: value + 1] if (flow.ancestors[value] | 1 << value) >> n.index & 1]
+    names = [n.name for n in above if n.op == "parameter"]
+    return f"`{names[0]}`" if len(names) == 1 and not any(flow.classes[n.index] in ("weighted", "product") for n in above) else letter
 
 
 def _mixing(walk: Walk, product: int, softmax: int, held: frozenset[str]) -> Iterator[str]:
