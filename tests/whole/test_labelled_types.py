@@ -11,8 +11,14 @@ from tests.libraries.labels import Label, found, labels, report_of, score
 LABELS = [label for label in labels() if label["library"] == "transformers"]
 
 
+def _tried(label: Label) -> object:
+    """What is still misread has its reason in the label, and stops being so by a change of that line alone."""
+    marks = [pytest.mark.xfail(reason=label["misread"], strict=True)] if "misread" in label else []
+    return pytest.param(label, id=str(label["id"]), marks=marks)
+
+
 @pytest.mark.by_the_day
-@pytest.mark.parametrize("label", LABELS, ids=lambda label: str(label["id"]))
+@pytest.mark.parametrize("label", [_tried(label) for label in LABELS])
 def test_every_field_is_right(label: Label) -> None:
     result = score(label, found(report_of(label), label))
     assert {name: (wanted, value) for name, (word, wanted, value) in result.items() if word != "right"} == {}
