@@ -291,24 +291,25 @@ def _unbounded_logits(facts: Facts, sublayer: Sublayer) -> list[Expr]:
 
 
 def _lifting(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
-    """The matrices that lift the bound of an attention's logits, where others do not: a cap or a bounded function stands behind these. Nothing where
-    all do, or none by itself."""
+    """The matrices that lift the bound of an attention's logits, and the biases of heads, where others do not: a cap or a bounded function stands
+    behind these, or they are divided by their own size. Nothing where all do, or none by itself."""
     analysis = facts.analysis(sublayer)
     if isinstance(analysis, Unknown):
         return ()
     bounds = analysis.bounds
     parts: dict[str, set[str]] = {f"{q.parameter}{q.slices}": set() for q in bounds.quantities if sum(size > 1 for size in q.part.sizes) > 1}
-    for q in bounds.quantities:
-        if q.symbol in bounds.free and f"{q.parameter}{q.slices}" in parts:
-            parts[f"{q.parameter}{q.slices}"].add(q.symbol)  # all its norms: a bound may take the smallest of them
+    for q in bounds.quantities:  # all norms of a matrix: a bound may take the smallest of them
+        if f"{q.parameter}{q.slices}" in parts:
+            parts[f"{q.parameter}{q.slices}"].add(q.symbol)
     lifted, held = dict[str, None](), False
     for bound in _unbounded_logits(facts, sublayer):
         for name, symbols in parts.items():
-            if here := symbols.intersection(bound.symbols()):
-                if bound.log({**dict.fromkeys(bound.symbols(), 1.0), **dict.fromkeys(here, math.inf)}) == math.inf:
-                    lifted[name] = None
-                else:
-                    held = True
+            here = symbols.intersection(bound.symbols())
+            free = here & bounds.free
+            if free and bound.log({**dict.fromkeys(bound.symbols(), 1.0), **dict.fromkeys(free, math.inf)}) == math.inf:
+                lifted[name] = None
+            else:
+                held = held or bool(here)
     return tuple(lifted) if held else ()
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+from screen.calculi.bounds import BranchBounds
+from screen.calculi.bounds.boundedness import survives
 from screen.calculi.bounds.expr import Expr
 from screen.calculi.bounds.softmax import Beside, SoftmaxBound
 from screen.calculi.meanfield.far import Far
 from screen.facts.claims.claim import AWAKE, FROM_LARGE_STATES, LARGEST, Claim, ClaimKind, Weights
-from screen.calculi.bounds.boundedness import survives
 from screen.facts.claims.derive import has_no_scale, is_held, rests_on_once, weighing
 from screen.facts.claims.gradients import FLAT
 from screen.facts.claims.slopes import is_renormalised, is_scale_free, keeps_slope, starts_at_zero, where
@@ -223,7 +224,17 @@ def free_weight(facts: Facts, sublayer: Sublayer) -> str | None:
     analysis = facts.analysis(sublayer)
     if isinstance(analysis, Unknown):
         return None
-    return next((d.group for d in reversed(analysis.degrees.groups) if d.output is not None and d.output > 0), None)
+    known = next((d.group for d in reversed(analysis.degrees.groups) if d.output is not None and d.output > 0), None)
+    return known or _lifting(analysis.bounds)
+
+
+def _lifting(bounds: BranchBounds) -> str | None:
+    """The last parameter that lifts the bound of a branch's output by itself."""
+    if isinstance(bounds.magnitude, Unknown):
+        return None
+    ones = dict.fromkeys(bounds.magnitude.symbols(), 1.0)
+    free = (q for q in reversed(bounds.quantities) if q.symbol in bounds.free and q.symbol in ones)
+    return next((q.parameter for q in free if bounds.magnitude.log({**ones, q.symbol: math.inf}) == math.inf), None)
 
 
 def unproven(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
