@@ -92,9 +92,10 @@ class Cuts:
         if twin is None:
             return here, True
         add, entry = self.stream.traced[twin].branches[-1][0], self.entry(twin + 1)
+        alike = self.stream.traced[twin].kind == self.stream.traced[last].kind  # else factors differ from block to block
         for state in self.stream.states:
             if add < state <= entry and self.walk.plain(state) == state:
-                following = self._after(here, state)
+                following = self._after(here, state, alike)
                 if following is None:
                     return here, False
                 here = following
@@ -106,11 +107,11 @@ class Cuts:
         same = next((n for n in range(last) if traced[n].kind == traced[last].kind), None)
         return last - 1 if same is None and last and len(traced[last - 1].branches) == len(traced[last].branches) else same
 
-    def _after(self, here: int, state: int) -> int | None:
-        """What follows a value as a state follows the one before it."""
+    def _after(self, here: int, state: int, alike: bool) -> int | None:
+        """What follows a value as a state follows the one before it; `alike`: with the same numbers."""
         if state in self.norms:
             return next((n.node for n in self.norms.values() if self.walk.plain(n.source) == self.walk.plain(here)), None)
-        return next((n for n in self._plain_users(here) if self._looks(n) == self._looks(state)), None)
+        return next((n for n in self._plain_users(here) if self._looks(n, alike) == self._looks(state, alike)), None)
 
     def _plain_users(self, node: int) -> list[int]:
         """What reads a value, or a view of it."""
@@ -119,9 +120,9 @@ class Cuts:
             found += self._plain_users(user) if self.walk.plain(user) != user else [user]
         return found
 
-    def _looks(self, node: int) -> tuple[object, ...]:
+    def _looks(self, node: int, numbers: bool) -> tuple[object, ...]:
         here = self.graph.nodes[node]
-        return here.op, tuple(a for a in here.args if isinstance(a, int | float)), len(set(here.inputs))
+        return here.op, tuple(a if numbers else None for a in here.args if isinstance(a, int | float)), len(set(here.inputs))
 
 
 __all__ = ["Cuts"]

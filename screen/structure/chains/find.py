@@ -274,7 +274,7 @@ class Chains:
         return Chain(tuple(reversed(nodes)), tuple(reversed(edges)), tuple(reversed(adds)))
 
     def _around(self, edge: Edge, behind: int) -> Edge | None:
-        """The state that a sum carries past a shorter chain of its own branch, which has fewer adds than follow it, `behind`: the slopes of one
+        """The state that a sum carries past a shorter chain of its own branch, which has no more adds than follow it, `behind`: the slopes of one
         step of a Runge–Kutta method, each made of the one before it, are summed before they are added."""
         inner = self.best[edge.source]
         if edge.kind != "add" or self.best[edge.node].adds or not inner.length:
@@ -282,7 +282,7 @@ class Chains:
         for other in self.into[edge.node]:
             if other.source in (edge.source, inner.source) or not self.flow.depends(inner.source, other.source):
                 continue
-            if behind > inner.length - self.best[other.source].length and self.is_residual(other, self.best[other.source].source):
+            if behind >= inner.length - self.best[other.source].length and self.is_residual(other, self.best[other.source].source):
                 return other
         return None
 

@@ -107,3 +107,39 @@ def test_logits_of_blocks_that_differ_in_a_number_are_their_own() -> None:
     assert found == pytest.approx([1 / n for n in range(1, DEPTH + 1)], rel=1e-3)
     [said] = [f.message for f in report.findings if f.code == "I202" and f"of layer {DEPTH - 1}:" in f.message]
     assert "root mean square of 0.1." in said
+
+
+class Mean(nn.Module):
+    """x_l, the mean of the first state and what l maps make of normed ones, (l·x + f(x)) / (l + 1): behind each add stands a number of its own."""
+
+    def __init__(self, depth: int = 6) -> None:
+        super().__init__()
+        self.embed, self.norm, self.out = nn.Embedding(WORDS, WIDTH), nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.maps = nn.ModuleList(nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(depth))
+        for linear in self.maps:
+            nn.init.normal_(linear.weight, std=WIDTH**-0.5)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.embed(ids)
+        for number, linear in enumerate(self.maps, 1):
+            x = (number * x + F.relu(linear(self.norm(x)))) / (number + 1)
+        return self.out(x)  # type: ignore[no-any-return]
+
+
+def mean() -> Mean:
+    return Mean()
+
+
+def test_the_last_block_ends_with_its_own_number() -> None:
+    """The sum before the last division was told as the last state: 2.2 times the first one, of states of which the last is 0.3 of it."""
+    report = screen.check(f"{__file__}::mean", example_inputs=f"ids=int64[1,{TOKENS}]", isolate=False, spot_check=False)
+    claims = {c.claim: c.value for c in report.claims if c.stream == "stream" and c.weights == "start"}
+    torch.manual_seed(0)
+    model, sizes = mean(), list[float]()
+    ids = torch.randperm(WORDS)[:TOKENS][None]
+    with torch.no_grad():
+        x = model.embed(ids)
+        for number, linear in enumerate(model.maps, 1):
+            x = (number * x + F.relu(linear(model.norm(x)))) / (number + 1)
+            sizes.append(x.square().mean().sqrt().item())
+    assert claims["rms_ratio"] == pytest.approx(sizes[-1] / sizes[0], rel=0.1)
