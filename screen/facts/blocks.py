@@ -22,7 +22,8 @@ def _has_last(facts: Facts, stream: Stream) -> bool:
     if reader is None or not held or len(held) < len(stream.traced) or len({m.index for m in held}) < len(held) or len({m.parent for m in held}) > 1:
         return False
     behind = [c for c in graph.calls if c.index > (calls[-1] or 0) and graph.modules[c.module].parent == held[-1].parent]
-    if len(behind) != 1 or graph.trees[behind[0].module] != graph.trees[held[-1].index]:
+    others = {_member(facts, output) for s in facts.streams if s is not stream for block in s.traced for _, output in block.branches}
+    if len(behind) != 1 or behind[0].index in others or graph.trees[behind[0].module] != graph.trees[held[-1].index]:
         return False
     inside = [n.index for n in graph.nodes if behind[0].index in graph.call_path(n.call)]
     return any(reader.flow.depends(n, stream.states[-1]) for n in inside)

@@ -1,0 +1,31 @@
+"""How many blocks the target is said to have."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+import screen
+
+WIDTH = 24
+
+
+class Turns(nn.Module):
+    """Two states that take turns, a' = b and b' = a + f(N(b)): members of one list add to the one and to the other."""
+
+    def __init__(self, depth: int) -> None:
+        super().__init__()
+        self.first, self.out = nn.Linear(8, WIDTH), nn.LayerNorm(WIDTH)
+        self.maps = nn.ModuleList(nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 96), nn.GELU(), nn.Linear(96, WIDTH)) for _ in range(depth))
+
+    def forward(self, x: Tensor) -> Tensor:
+        a = b = self.first(x)
+        for f in self.maps:
+            a, b = b, a + f(b)
+        return self.out(b)  # type: ignore[no-any-return]
+
+
+def test_a_member_that_adds_to_another_stream_is_none_of_this_one() -> None:
+    """It was told with one block more than either stream has."""
+    report = screen.check(Turns(6), example_inputs=torch.randn(2, 10, 8), spot_check=False)
+    assert [s.depth for s in report.streams] == [3, 3] and report.target.depth == 3
