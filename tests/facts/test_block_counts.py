@@ -15,17 +15,18 @@ class Turns(nn.Module):
 
     def __init__(self, depth: int) -> None:
         super().__init__()
-        self.first, self.out = nn.Linear(8, WIDTH), nn.LayerNorm(WIDTH)
-        self.maps = nn.ModuleList(nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 96), nn.GELU(), nn.Linear(96, WIDTH)) for _ in range(depth))
+        self.first, self.out = nn.Embedding(20, WIDTH), nn.LayerNorm(WIDTH)
+        self.maps = nn.ModuleList(nn.Sequential(nn.Linear(WIDTH, 96), nn.GELU(), nn.Linear(96, WIDTH)) for _ in range(depth))
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(depth))
 
-    def forward(self, x: Tensor) -> Tensor:
-        a = b = self.first(x)
-        for f in self.maps:
-            a, b = b, a + f(b)
+    def forward(self, ids: Tensor) -> Tensor:
+        a = b = self.first(ids)
+        for f, norm in zip(self.maps, self.norms, strict=True):
+            a, b = b, a + f(norm(b))
         return self.out(b)  # type: ignore[no-any-return]
 
 
 def test_a_member_that_adds_to_another_stream_is_none_of_this_one() -> None:
     """It was told with one block more than either stream has."""
-    report = screen.check(Turns(6), example_inputs=torch.randn(2, 10, 8), spot_check=False)
+    report = screen.check(Turns(6), example_inputs=torch.full((2, 10), 3), spot_check=False)
     assert [s.depth for s in report.streams] == [3, 3] and report.target.depth == 3
