@@ -19,6 +19,7 @@ from dataclasses import replace
 from screen.calculi.bounds.boundedness import INPUTS
 from screen.calculi.bounds.expr import Expr
 from screen.calculi.bounds.interpreter import TABLE
+from screen.calculi.bounds.softmax import MAP
 from screen.facts.advice import NORM_BESIDE, ONE_KEY, added_to_logits, condition_on_logits, logit_growth, qk_norm_code
 from screen.facts.claims.derive import untrained, weighing
 from screen.facts.handed_logits import HUGE, add_up
@@ -76,6 +77,7 @@ ROUTED = f"a z-loss on these logits, or {BY_COSINE}"
 BY_ONE_MAP = "|logit| ≤ B̄·‖W‖, with B̄ the largest norm of what the branch reads, W the map that makes them"
 BESIDE = "|logit| ≤ |q·k|/√d_h + B̄·‖W‖, with B̄ the largest norm of what the branch reads, W the map that makes what is added"
 BOUND_BESIDE = "a bound on what is added to the logits"
+READ = "the size of what is read"
 BY_ONE_SIDE = "|logit| ≤ B̄·‖W‖·n/√d_h, with B̄ the largest norm of what the branch reads, W the map without a norm, n the largest norm on the other"
 BOUND = "|logit| ≤ B̄²·‖W_Q‖·‖W_K‖/√d_h, with B̄ the largest norm of what the branch reads"
 
@@ -168,7 +170,7 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         condition = condition_on_logits(facts, sublayer, grow=True)
         single = _single(facts, sublayer)
         power = "it" if single or _is_linear(facts, sublayer) else "its square"
-        by = "the map that makes them" if single else _sides(facts, sublayer)
+        by = _map(facts, sublayer) if single else _sides(facts, sublayer)
         grow = f"{power} over depth{f', and with {by}' if by else ''}"
         message = f"{name}: {_logits(facts, sublayer)} are made of a stream that no norm bounds: they grow with {grow}."
     else:
@@ -241,7 +243,7 @@ def _is_silent(facts: Facts, stream: Stream) -> bool:
 def _scaled_by(facts: Facts, sublayer: Sublayer) -> str:
     """What the logits scale with: W_Q and W_K, or the gains alone where these are divided by their norms (σReparam); of a router its map."""
     if _single(facts, sublayer):
-        return "the map that makes them"
+        return _map(facts, sublayer) or READ
     if beside := _beside_norms(facts, sublayer) or _lifting(facts, sublayer):
         return " and ".join(f"`{name}`" for name in beside)
     analysis = facts.analysis(sublayer)
@@ -252,7 +254,14 @@ def _scaled_by(facts: Facts, sublayer: Sublayer) -> str:
     if gains and len(gains) == len(names):
         return " and ".join(gains)
     others = [n for b in beside_products(facts, sublayer) for n in b.parameters[-1:]] + list(_mixing(facts, sublayer))
-    return ", ".join((_sides(facts, sublayer) or "the size of what they compare", *(f"and with `{n}`" for n in dict.fromkeys(others))))
+    return ", ".join((_sides(facts, sublayer) or READ, *(f"and with `{n}`" for n in dict.fromkeys(others))))
+
+
+def _map(facts: Facts, sublayer: Sublayer) -> str:
+    """What makes logits that compare nothing; empty where the data are the logits."""
+    free = free_softmaxes(facts, sublayer)
+    names = dict.fromkeys(s.made_by[0] for s in free if s.role != "attention" and s.made_by[0] is not None)
+    return " and ".join(names) or ("" if free and all(s.role != "attention" for s in free) else MAP)
 
 
 def _mixing(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
@@ -276,7 +285,7 @@ def _compared(facts: Facts, sublayer: Sublayer) -> list[tuple[str | None, str | 
 def _bound(facts: Facts, sublayer: Sublayer) -> str:
     """The law of the logits, by what makes them."""
     if _single(facts, sublayer):
-        return BY_ONE_MAP
+        return BY_ONE_MAP if _map(facts, sublayer) else ""
     nodes, free = facts.graph.nodes, free_softmaxes(facts, sublayer)
     if any(s.mixing or (s.product is not None and nodes[s.product].op not in (*FUSED, *PRODUCTS)) for s in free):
         return ""  # a distance, or something else that is compared or done with it: no law of products

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 import screen
 
 WIDTH = 24
+
+
+class Map(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(WIDTH, 96), nn.Linear(96, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down(F.gelu(self.up(x)))  # type: ignore[no-any-return]
 
 
 class Turns(nn.Module):
@@ -16,7 +26,7 @@ class Turns(nn.Module):
     def __init__(self, depth: int) -> None:
         super().__init__()
         self.first, self.out = nn.Embedding(20, WIDTH), nn.LayerNorm(WIDTH)
-        self.maps = nn.ModuleList(nn.Sequential(nn.Linear(WIDTH, 96), nn.GELU(), nn.Linear(96, WIDTH)) for _ in range(depth))
+        self.maps = nn.ModuleList(Map() for _ in range(depth))
         self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(depth))
 
     def forward(self, ids: Tensor) -> Tensor:

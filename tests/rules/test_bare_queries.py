@@ -63,3 +63,23 @@ def test_tokens_that_are_compared_as_they_are_have_no_maps(written: bool) -> Non
     finding = told(Block("tokens", "tokens", normed=False, written=written))
     assert finding.outcome == "violated" and (finding.message or "").endswith("they grow with its square over depth."), finding.message
     assert "a bound on" not in (finding.remedy or "")
+
+
+class Weighed(nn.Module):
+    """x + W·softmax(m(x)) over features: stored values, weighed by the tokens as they are or by a map of them."""
+
+    def __init__(self, mapped: bool) -> None:
+        super().__init__()
+        self.map = nn.Linear(WIDTH, WIDTH) if mapped else nn.Identity()
+        self.stored = nn.Linear(WIDTH, WIDTH, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = x + self.stored(self.map(x).softmax(-1))
+        return out
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_logits_that_no_map_makes(mapped: bool) -> None:
+    finding = told(Weighed(mapped))
+    assert finding.outcome == "violated" and bool(finding.theorem) is mapped
+    assert (finding.message or "").endswith(f"they grow with it over depth{', and with the map that makes them' if mapped else ''}."), finding.message

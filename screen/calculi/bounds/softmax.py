@@ -32,6 +32,9 @@ class Beside:
     """Those that lift the bound of the rest, each by itself."""
 
 
+MAP = "the map that makes them"
+
+
 @dataclass(frozen=True)
 class SoftmaxBound:
     """One softmax of a branch."""
@@ -57,7 +60,8 @@ class SoftmaxBound:
     mixing: tuple[str, ...] = ()
     """Matrices that map its products before the softmax (over heads, over places), and the parameters that make a factor of the data large."""
     made_by: tuple[str | None, str | None] = ("W_Q", "W_K")
-    """What makes the queries and the keys that it compares: a map, or a parameter as it is (`` `query` ``); None for the data themselves."""
+    """What makes the queries and the keys that it compares: a map, or a parameter as it is (`` `query` ``); None for the data themselves. Of other
+    roles what makes the logits, and None."""
 
 
 def softmaxes(walk: Walk) -> tuple[SoftmaxBound, ...]:
@@ -67,13 +71,13 @@ def softmaxes(walk: Walk) -> tuple[SoftmaxBound, ...]:
     written = {i for s in found for i in (s.logits,) if i is not None}
     cores = {c.node: c for c in Attention(walk.branch).cores}
     roles = ((s, "attention" if s.node in cores else role_of(walk.flow, features, s)) for s in found if s.node not in written)
-    return tuple(_compared(walk, _bounded(walk, s, role), cores.get(s.node)) for s, role in roles)
+    return tuple(_compared(walk, s, _bounded(walk, s, role), cores.get(s.node)) for s, role in roles)
 
 
-def _compared(walk: Walk, found: SoftmaxBound, core: Core | None) -> SoftmaxBound:
-    """With the place of the comparison that its logits are made of, and what maps that."""
+def _compared(walk: Walk, softmax: Softmax, found: SoftmaxBound, core: Core | None) -> SoftmaxBound:
+    """With what makes its logits: of an attention the place of its comparison, what maps that, and what is compared."""
     if found.role != "attention":
-        return found
+        return found if softmax.logits is None else replace(found, made_by=(_made_by(walk, softmax.logits, MAP), None))
     if core is None:
         products = [found.node] if walk.graph.nodes[found.node].op in FUSED else compared(walk.graph, found.node)[0]
         return replace(found, product=next((p for p in products if is_product(walk.graph, walk.graph.nodes[p])), None))
@@ -93,11 +97,13 @@ def _made_by(walk: Walk, value: int, letter: str) -> str | None:
         seen, stack = {value}, [value]
         while stack:
             here = stack.pop()
+            if here in walk.branch.chains.on_streams:
+                continue
             if flow.key[here]:
                 return letter
             fresh = [i for i in nodes[here].inputs if flow.data[i] and i not in seen]
             seen.update(fresh)
-            stack += fresh if here not in walk.branch.chains.on_streams else []
+            stack += fresh
         return None
     above = [n for n in nodes[: value + 1] if (flow.ancestors[value] | 1 << value) >> n.index & 1]
     names = [n.name for n in above if n.op == "parameter"]
