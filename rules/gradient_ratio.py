@@ -48,6 +48,7 @@ from screen.facts.queries import (
     is_input_bounded,
     is_output_bounded,
     is_renormalised,
+    is_straight_back,
     keeps_slope,
     maps_by_weights,
     measured_gain,
@@ -231,7 +232,7 @@ def _by_structure(facts: Facts, stream: Stream) -> Outcome:
     for _, sub in placed:
         if sub.placement == "unknown":
             return Outcome("cannot_tell", f"`{stream.name}`: the placement of `{sub.name}` is unknown.", at(stream, None, sub))
-    gain = gain_of(facts, stream)
+    gain = 1.0 if is_straight_back(stream) else gain_of(facts, stream)
     gated = next((s for _, s in placed if s.alpha.kind in ("learned", "data")), None)
     if isinstance(gain, Unknown):
         if gated is not None:

@@ -16,7 +16,7 @@ import math
 from dataclasses import replace
 
 from screen.facts.lipschitz_product import block_stretch, scale_of
-from screen.facts.queries import gain_of, measured_gain, mixes_copies
+from screen.facts.queries import gain_of, is_straight_back, measured_gain, mixes_copies
 from screen.rule import Example, Facts, Number, Outcome, Rule, Stream, Unknown, at, blame, or_not_applicable
 
 RULE = Rule("D101", "identity-path", "backward", "D", "note", ("streams.identity", "claims"), "Xiong et al. 2020, theorem 1")
@@ -115,7 +115,7 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     if isinstance(path.exists, Unknown):
         reason = f"Whether an identity path runs through `{stream.name}` is unknown: {path.exists.reason}."
         return Outcome("cannot_tell", reason, blame(facts, site, path.exists.nodes))
-    if path.exists and path.gain in ("1", "1 for gradients", None):
+    if path.exists and (path.gain in ("1", None) or is_straight_back(stream)):
         return Outcome("holds", f"an identity path of gain 1 runs through all {facts.depth(stream)} blocks of `{stream.name}`.", site)
     if path.exists and gain is not None:  # a range is derived, and one number of it was measured
         what = f"An identity path runs through `{stream.name}` with the gain {gain:.4g} over its depth, as measured at the start"

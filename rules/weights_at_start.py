@@ -49,7 +49,9 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     """The largest map that is read between the first state of a stream and its last add."""
     graph, site = facts.graph, at(stream)
     last = max(s.add for k in stream.kinds for s in k.sublayers)
-    names = tuple(n.name for n in graph.nodes[stream.states[0] : last] if n.op == "parameter" and len(n.shape or ()) > 1)
+    inside = graph.nodes[stream.states[0] + 1 : last + 1]
+    read = sorted({i for n in inside for i in n.inputs} | {n.index for n in inside})  # what two streams share was met before the second one
+    names = tuple(n.name for n in map(graph.nodes.__getitem__, read) if n.op == "parameter" and len(n.shape or ()) > 1)
     gains = square_gains(graph, names)
     known = {name: g for name, g in gains.items() if not isinstance(g, Unknown)}
     if not known:

@@ -310,6 +310,12 @@ def gain_of(facts: Facts, stream: Stream) -> float | Unknown:
     return Unknown("the stream is multiplied by what has no bound" if math.isinf(high) else f"it lies between {low:.3g} and {high:.3g}")
 
 
+def is_straight_back(stream: Stream) -> bool:
+    """Whether gradients come back along the identity path as they are, where values do not go along it: these are detached and put in their place
+    (a straight-through estimate)."""
+    return stream.identity.gain == "1 for gradients"
+
+
 def nothing_grows(facts: Facts, stream: Stream) -> str:
     """Of a stream with a law: that no branch grows with it, but one that is met once where there is such a one."""
     return "no branch but one that stands once grows with it" if rests_on_once(facts, stream) else "no branch grows with it"
@@ -460,8 +466,8 @@ __all__ = [
     "COLLAPSED", "EXPLOSIVE", "FEW", "FEWER", "FLAT", "MODEST", "ROUNDING", "STARVED", "STEEP", "UPDATE_LIMIT", "are_logits_bounded", "basis_of",
     "before", "beside_products", "branches", "claim_of", "do_logits_stay", "free_softmaxes", "free_weight", "gain_of", "grows_with_stream",
     "growth_of", "has_identity_path", "has_no_scale", "has_softmax", "is_held", "is_input_bounded", "is_output_bounded", "is_renormalised",
-    "is_scale_free", "is_sum_normed", "is_totalled", "is_unit", "keeps_slope", "measured_gain", "mixes_copies", "multiplies_large_states",
-    "normed_total",
+    "is_scale_free", "is_straight_back", "is_sum_normed", "is_totalled", "is_unit", "keeps_slope", "measured_gain", "mixes_copies",
+    "multiplies_large_states", "normed_total",
     "norms_behind", "nothing_grows", "number_of", "only_beside_grows", "program_doubt", "reader_of", "reads_grown_state", "shares_weights",
     "so_many_times", "starts_asleep", "start_by_layer", "starts_at_zero", "state_is_bounded", "streams_in_sequence", "twins",
     "unbounded_softmax", "unproven",

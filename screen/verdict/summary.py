@@ -56,7 +56,7 @@ def _together(streams: list[Stream], block: bool) -> str:
     depths = " + ".join(map(_depth, streams))
     last = streams[-1]
     rest = [*_norm_types(last), *_qk(last), *_scales(last), *([] if block else _final(last))]
-    return ", ".join([f"{streams[0].name} to {last.name}: {depths} blocks of {layout(last.kinds[0])}", *rest])
+    return ", ".join([f"{streams[0].name} {'and' if len(streams) == 2 else 'to'} {last.name}: {depths} blocks of {layout(last.kinds[0])}", *rest])
 
 
 def _stream(stream: Stream, block: bool) -> str:

@@ -9,6 +9,7 @@ from functools import cached_property
 from screen.graph import Node, numel
 from screen.structure.branches.attention import Attention
 from screen.structure.branches.branch import Branch
+from screen.structure.branches.compared import compared_axes
 from screen.structure.branches.weight_maps import Maps
 from screen.structure.branches.weights import is_depthwise, slices_of, weights_of
 from screen.structure.dataflow import axes_of, mask_of, strip
@@ -265,9 +266,14 @@ class Mixer:
         return any(not self._is_of_each_token(i) for i in found - self.attention.over_states)
 
     def _is_of_each_token(self, product: int) -> bool:
-        """Whether a product of two values is one of the features of each token alone: outputs of experts by their shares."""
+        """Whether a product of two values is one of the features of each token alone: outputs of experts by their shares, tokens times a matrix made
+        of another argument by a map (a hypernetwork)."""
         flow, features = self.branch.flow, self.branch.norms.features
-        return all(features.holds(i, (-2, -1)) for i in flow.graph.nodes[product].inputs if flow.data[i])
+        data = [i for i in dict.fromkeys(flow.graph.nodes[product].inputs) if flow.data[i]]
+        axes = compared_axes(flow, flow.graph.nodes[product], data[-1])
+        if len(data) == 2 and axes is not None and features.holds(data[0], axes[:1]) and features.holds(data[1], (-2, -1)):
+            return not self.branch.is_fed(data[1])
+        return all(features.holds(i, (-2, -1)) for i in data)
 
     def _dispatches(self) -> bool:
         """Tokens are handed to experts by a product and collected by another: a choice made one value of each product, or between the two stand a
