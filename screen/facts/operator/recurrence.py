@@ -252,7 +252,8 @@ def _next_sum(reader: Reader, last: int, known: set[int], live: frozenset[int]) 
     """A sum of the last value, perhaps times a number, with values that are known: a velocity is multiplied before it is added."""
     graph = reader.flow.graph
     for user in graph.users[last]:
-        if user in live and graph.nodes[user].op in ("add", "sub") and _is_sum(reader, user, known):
+        leaves = graph.nodes[user].op == "sub" and reader.chain.nodes[reader.chain.begin] in graph.nodes[user].inputs  # what all blocks added
+        if user in live and graph.nodes[user].op in ("add", "sub") and not leaves and _is_sum(reader, user, known):
             return user
         multiplied = user in live and graph.nodes[user].op in _TIMES and _of_numbers(reader, user) == last
         if multiplied and (found := _next_sum(reader, user, {*known, user}, live)) is not None:

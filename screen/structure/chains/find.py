@@ -11,7 +11,7 @@ import functools
 import math
 import operator
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -385,18 +385,28 @@ class Chains:
         for end in sorted(self._ends, key=lambda i: (-self.best[i].length, -i)):
             if end in walked:
                 continue
-            chain = self.chain(end)
+            chain = self._closed(self.chain(end))
             if (fork := self._dives(chain)) is not None:
                 groups.append(chain.behind(fork))
                 walked.update(groups[-1].nodes[1:])
                 continue
-            length, fresh = self.best[end].length, self._fresh_adds(end, walked)
+            length, fresh = len(chain.adds), self._fresh_adds(chain, walked)
             if fresh < length and not self._leaves(length, fresh):
                 continue
             if not found or self._brings_key(chain, known):
                 found.append(chain)
                 known.update(() if self._is_recurrent(chain) else chain.nodes)
         return found + groups
+
+    def _closed(self, chain: Chain) -> Chain:
+        """With the sum behind its last add that gives an earlier state back which was taken off before: `x + g·(block(x) − x)`."""
+        nodes, edges, closed, taken = list(chain.nodes), list(chain.edges), 0, False
+        while len(on := [e for u in self.flow.graph.users[nodes[-1]] for e in self.into[u] if e.source == nodes[-1] and e.kind != "norm"]) == 1:
+            edges.append(on[0])
+            nodes.append(on[0].node)
+            if on[0].kind == "add" and any(o in chain.nodes for o in self.others(on[0])):
+                closed, taken = len(edges) if taken else closed, self.flow.graph.nodes[nodes[-1]].op == "sub"
+        return replace(chain, nodes=tuple(nodes[: closed + 1]), edges=tuple(edges[:closed])) if closed else chain
 
     @cached_property
     def _ends(self) -> list[int]:
@@ -432,16 +442,14 @@ class Chains:
         inside = [v for v in self._ends if edge.source < v < add and any(self.flow.depends(o, v) for o in self.others(edge))]
         return any(leads_through(self.best, v, edge.source) and own_adds(self.best, v, edge.source) >= 2 for v in inside)
 
-    def _fresh_adds(self, end: int, walked: set[int]) -> int:
-        """How many adds stand on the best chain before it meets one that was walked earlier (from there on they are one); walks it."""
-        node, fresh = end, 0
-        while node not in walked:
-            walked.add(node)
-            fresh += self.best[node].adds
-            edge = self.best[node].edge
-            if edge is None:
+    def _fresh_adds(self, chain: Chain, walked: set[int]) -> int:
+        """How many adds stand on a chain before it meets one that was walked earlier (from there on they are one); walks it."""
+        fresh = 0
+        for node in reversed(chain.nodes):
+            if node in walked:
                 break
-            node = edge.source
+            walked.add(node)
+            fresh += node in chain.adds
         return fresh
 
     @cached_property
