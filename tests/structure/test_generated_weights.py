@@ -44,3 +44,30 @@ class Model(nn.Module):
 def test_its_role(how: str, role: str) -> None:
     report = screen.check(Model(how), example_inputs=(torch.randn(2, 10, 8), torch.randn(2, 7, 8)), spot_check=False)
     assert [s.role for s in report.streams[0].kinds[0].sublayers] == [role]
+
+
+class Graph(nn.Module):
+    """x + φ(A W N(x)), with A an argument, or made of the tokens."""
+
+    def __init__(self, given: bool) -> None:
+        super().__init__()
+        self.given, self.first = given, nn.Linear(8, WIDTH)
+        self.norms, self.maps, self.keys = (nn.ModuleList(m() for _ in range(3)) for m in (lambda: nn.LayerNorm(WIDTH), self._map, self._map))
+
+    @staticmethod
+    def _map() -> nn.Module:
+        return nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor, edges: Tensor) -> Tensor:
+        x = self.first(x)
+        for norm, linear, key in zip(self.norms, self.maps, self.keys, strict=True):
+            y = norm(x)
+            mixing = edges / edges.sum(-1, keepdim=True) if self.given else y @ key(y).mT / WIDTH
+            x = x + F.relu(mixing @ linear(y))
+        return x
+
+
+@pytest.mark.parametrize(("given", "role"), [(True, "other"), (False, "linear_attention")])
+def test_sums_over_the_edges_of_a_graph_are_no_attention(given: bool, role: str) -> None:
+    report = screen.check(Graph(given), example_inputs=(torch.randn(2, 10, 8), torch.ones(2, 10, 10)), spot_check=False)
+    assert [s.role for s in report.streams[0].kinds[0].sublayers] == [role]

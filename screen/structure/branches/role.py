@@ -263,7 +263,17 @@ class Mixer:
     def _products(self) -> bool:
         flow = self.branch.flow
         found = {i for i in self.branch.region if flow.classes[i] == "product" and flow.mixing[i]}
-        return any(not self._is_of_each_token(i) for i in found - self.attention.over_states)
+        return any(not (self._is_of_each_token(i) or self._is_over_edges(i)) for i in found - self.attention.over_states)
+
+    def _is_over_edges(self, product: int) -> bool:
+        """Whether tokens are summed by an argument of forward that nothing maps: the adjacency of a graph."""
+        flow, features = self.branch.flow, self.branch.norms.features
+        data = [i for i in dict.fromkeys(flow.graph.nodes[product].inputs) if flow.data[i]]
+        axes = compared_axes(flow, flow.graph.nodes[product], data[-1])
+        if len(data) != 2 or axes is None:
+            return False
+        given = [not flow.keys[i] and not self.branch.is_fed(i) for i in data]
+        return any(one and features.spans_others(other, (axis,)) for one, other, axis in zip(given, data[::-1], axes[::-1], strict=True))
 
     def _is_of_each_token(self, product: int) -> bool:
         """Whether a product of two values is one of the features of each token alone: outputs of experts by their shares, tokens times a matrix made
