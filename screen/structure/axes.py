@@ -137,6 +137,9 @@ class Features:
             return self._mapped(node, table)
         if kind == "product" or node.op == "scaled_dot_product_attention":
             return self._mixed(node, table)
+        if node.op in ("unfold", "fold"):
+            source = table[node.inputs[0]]
+            return _windowed(node, source) if source is not None else None
         if kind in ("view", "part"):
             source = table[node.inputs[0]]
             return _viewed(self.flow, node, source) if source is not None else None
@@ -224,6 +227,21 @@ def _dropped(flow: Flow, node: Node, layout: Layout) -> Layout | None:
     gone = axes_of(flow.operand(node, 1, "dim", "axis"), len(layout.axes))
     kept = tuple(a for i, a in enumerate(layout.axes) if i - len(layout.axes) not in gone)
     return replace(layout, axes=kept) if node.shape is not None and len(kept) == len(node.shape) else None
+
+
+def _windowed(node: Node, source: Layout) -> Layout | None:
+    """Windows of places: `F.unfold` lays those of one window behind its channels, `F.fold` adds them back, `x.unfold` gives them an axis of their own."""
+    shape, rank = node.shape or (), len(source.axes)
+    if node.op == "fold":
+        return plain(shape, (1 - len(shape),), source.sure) if shape and source.any(1 - rank) else None
+    if len(shape) == rank + 1:
+        flags = [source.any(a) for a in range(-rank, 0)]
+        given = next((a for a in (*node.args[1:], node.kwargs.get("dimension")) if isinstance(a, int)), 0)
+        return plain(shape, tuple(a - len(shape) for a, flag in enumerate([*flags, flags[given % rank]]) if flag), source.sure)
+    if rank != 4 or len(shape) != 3 or source.shape[1] == 0:
+        return None
+    places = ((shape[1] // source.shape[1], False),) if shape[1] != source.shape[1] else ()
+    return replace(source, axes=(source.axes[0], (*source.axes[1], *places), ((shape[2], False),) if shape[2] != 1 else ()))
 
 
 # -- views ----------------------------------------------------------------------------------------------------------------------------
