@@ -48,3 +48,82 @@ def test_settings_of_the_author_take_the_place_of_those_that_a_base_class_states
     write(SETTINGS, "own_settings_of_first_try.py", head="")
     (net,) = built(write(OF_A_LIBRARY.format(more="")))
     assert runs(net) == "" and len(net.model.maps) == 3
+
+
+# -- inputs ------------------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_which_samples_have_no_label_is_told_by_truth_values(write: Any) -> None:
+    """Torch says what it refuses: the condition of `where` must be of truth values (a class-conditional model whose labels are dropped)."""
+    file = write(
+        """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.words, self.classes = nn.Embedding(64, 24), nn.Embedding(11, 24)
+                self.maps = nn.ModuleList(nn.Linear(24, 24) for _ in range(3))
+
+            def forward(self, x, y, left_out):
+                y = torch.where(left_out, torch.full_like(y, 10), y)
+                x = self.words(x) + self.classes(y)[:, None]
+                for one in self.maps:
+                    x = x + torch.tanh(one(x))
+                return x
+        """
+    )
+    (net,) = built(file)
+    assert runs(net) == "" and net.kwargs["left_out"].dtype.is_floating_point is False
+
+
+SERIES = """
+class Net(nn.Module):
+    def __init__(self, series=7, width=16):
+        super().__init__()
+        self.stem = nn.Conv1d(1, width, 8, 4)
+        self.apart = nn.Conv1d(series * width, series * width, 5, padding=2, groups=series * width)
+        self.map = nn.Conv1d(series * width, series * width, 1, groups=series)
+
+    def forward(self, x):
+        x = x.permute(0, 2, 1)
+        b, series, n = x.shape
+        x = self.stem(x.reshape(b * series, 1, n))
+        _, width, n = x.shape
+        x = x.reshape(b, series * width, n)
+        x = x + self.map(torch.relu(self.apart(x)))
+        return x.reshape(b, series, width, n).mean(-1)
+"""
+
+
+def test_as_many_series_as_a_convolution_over_the_channels_of_all_takes(write: Any) -> None:
+    """Each series is embedded alone, by one and the same stem: how many there are is read off the first convolution over all of them."""
+    (net,) = built(write(SERIES))
+    assert runs(net) == "" and net.kwargs["x"].shape[-1] == 7
+
+
+# -- what is said ------------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_what_does_not_unpack_came_further_than_what_was_called(write: Any) -> None:
+    """The author's own fault stands on the line of a call that some inputs do not pass: it is told, and not what they failed for."""
+    file = write(
+        """
+        class Part(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.map = nn.Linear(80, 24)
+
+            def forward(self, x, lengths):
+                return self.map(x), lengths
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.part, self.last = Part(), nn.Linear(24, 9)
+
+            def forward(self, x, lengths):
+                x, logits, lengths = self.part(x, lengths)
+                return self.last(x)
+        """
+    )
+    (net,) = built(file)
+    assert "not enough values to unpack" in runs(net)
