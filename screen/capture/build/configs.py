@@ -131,7 +131,8 @@ def config_of(parameter: inspect.Parameter, module: ModuleType | None, entry: An
 
 def _of_its_file(stated: type[Any], entry: Any, names: Mapping[str, Any]) -> type[Any]:
     """The settings that a class states; where these are what it inherits from a library, the one class of its file's names that is made of them."""
-    if stated is not next((c for b in entry.__mro__ if b.__module__ != names.get("__name__") and (c := vars(b).get("config_class")) is not None), None):
+    bases = [vars(b) for b in entry.__mro__ if b.__module__ != names.get("__name__")]
+    if stated is not next((b["config_class"] for b in bases if b.get("config_class") is not None), None):
         return stated
     made = {id(v): v for v in names.values() if isinstance(v, type) and issubclass(v, stated) and v is not stated and _is_settings(v)}
     return next(iter(made.values())) if len(made) == 1 else stated
