@@ -252,7 +252,7 @@ def _windowed(node: Node, source: Layout) -> Layout | None:
         return plain(shape, (1 - len(shape),), source.sure) if shape and source.any(1 - rank) else None
     if len(shape) == rank + 1:
         flags = [source.any(a) for a in range(-rank, 0)]
-        given = next((a for a in (*node.args[1:], node.kwargs.get("dimension")) if isinstance(a, int)), 0)
+        given = next((a for a in (*node.args[1:], dict(node.kwargs).get("dimension")) if isinstance(a, int)), 0)
         return plain(shape, tuple(a - len(shape) for a, flag in enumerate([*flags, flags[given % rank]]) if flag), source.sure)
     if rank != 4 or len(shape) != 3 or source.shape[1] == 0:
         return None

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from screen.errors import ScreenError
 from tests.capture.first_try import built, runs, writing
 
 write = pytest.fixture(writing)
@@ -127,3 +128,59 @@ def test_what_does_not_unpack_came_further_than_what_was_called(write: Any) -> N
     )
     (net,) = built(file)
     assert "not enough values to unpack" in runs(net)
+
+
+# -- another version of a library --------------------------------------------------------------------------------------------------------------------
+
+OLDER = """
+from transformers import GPT2Config
+from transformers.file_utils import add_code_sample_docstrings
+from transformers.modeling_utils import PreTrainedModel
+
+
+class Net(PreTrainedModel):
+    config_class = GPT2Config
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.words = nn.Embedding(config.vocab_size, 24)
+        self.register_buffer("mask", torch.ones(config.n_ctx, config.n_ctx).tril())
+        self.maps = nn.ModuleList(nn.Linear(24, 24) for _ in range(3))
+        self.post_init()
+
+    @add_code_sample_docstrings(tokenizer_class="GPT2Tokenizer", checkpoint="gpt2", output_type=None, config_class="GPT2Config")
+    def forward(self, input_ids):
+        x = self.words(input_ids)
+        for one in self.maps:
+            x = x + self.mask[: x.shape[1], : x.shape[1]] @ torch.tanh(one(x))
+        return x
+"""
+
+
+def test_decorators_that_write_docstrings_may_have_taken_other_arguments(write: Any) -> None:
+    """`tokenizer_class=` is gone from one of them, and `n_ctx` from the configuration: neither changes what the model computes."""
+    pytest.importorskip("transformers")
+    (net,) = built(write(OLDER))
+    assert runs(net) == "" and net.model.mask.shape == (1024, 1024)
+    assert any("docstrings" in note for note in net.info.notes) and any("`n_positions`" in note for note in net.info.notes)
+
+
+def test_a_width_that_heads_do_not_divide_is_chosen_once_more(write: Any) -> None:
+    """Twelve heads are the default of the author's configuration: 512 features are refused by an assertion, and 768 are proposed."""
+    file = write(
+        """
+        class Net(nn.Module):
+            def __init__(self, hidden_size, heads=12):
+                super().__init__()
+                assert hidden_size % heads == 0
+                self.into = nn.Linear(hidden_size, hidden_size)
+                self.mix = nn.MultiheadAttention(hidden_size, heads, batch_first=True)
+
+            def forward(self, x):
+                x = self.into(x)
+                return x + self.mix(x, x, x)[0]
+        """
+    )
+    with pytest.raises(ScreenError) as refused:
+        built(file)
+    assert "--set hidden_size=768" in str(refused.value)
