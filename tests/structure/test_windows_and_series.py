@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import screen
+from screen.report.words import ports
 
 WIDTH = 48
 
@@ -119,5 +120,39 @@ def test_what_an_encoder_gives_behind_its_last_norm_is_normed(last: bool) -> Non
     """The norm is no part of the branch, all layers of the decoder read what it made."""
     ids = torch.ones(2, 8, dtype=torch.int64)
     report = screen.check(Translator(last), example_inputs={"src": ids, "tgt": ids}, spot_check=False)
-    ports = [p.normed for st in report.streams for k in st.kinds for s in k.sublayers for p in s.ports if p.name == "memory"]
-    assert ports == ["yes" if last else "no"]
+    normed = [p.normed for st in report.streams for k in st.kinds for s in k.sublayers for p in s.ports if p.name == "memory"]
+    assert normed == ["yes" if last else "no"]
+
+
+class Timed(nn.Module):
+    """A feed-forward that is told the time."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm, self.up, self.down, self.time = nn.LayerNorm(width), nn.Linear(width, 64), nn.Linear(64, width), nn.Linear(32, 64)
+
+    def forward(self, x: Tensor, t: Tensor) -> Tensor:
+        return x + self.down(torch.relu(self.up(self.norm(x)) + self.time(t)[:, None]))
+
+
+class Stages(nn.Module):
+    """One block, and three twice as wide."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.t, self.stem, self.first, self.wide = nn.Linear(4, 32), nn.Linear(8, 24), Timed(24), nn.Linear(24, 48)
+        self.blocks = nn.ModuleList(Timed(48) for _ in range(3))
+
+    def forward(self, x: Tensor, t: Tensor) -> Tensor:
+        t = torch.relu(self.t(t))
+        x = self.wide(self.first(self.stem(x), t))
+        for block in self.blocks:
+            x = block(x, t)
+        return x
+
+
+def test_a_condition_of_all_blocks_is_not_told_as_an_earlier_block() -> None:
+    """The second stage reads the time as the first did: its stream holds it, and no earlier block made it."""
+    report = screen.check(Stages(), example_inputs={"x": torch.randn(2, 16, 8), "t": torch.randn(2, 4)}, spot_check=False)
+    told = [ports(s, stream) for stream in report.streams for k in stream.kinds for s in k.sublayers]
+    assert told == ["memory (no norm before its first map)", "what earlier branches made or read (not known whether normed)"]

@@ -196,7 +196,7 @@ class Reader(ChainReader):
                 normed = "memory" not in seen or branch.is_memory_normed
                 ports.append(Port(name, normed or ("partly" if len(seen) == 2 else False), name))
             elif seen:
-                ports.append(Port(name, Unknown("fed by an earlier block"), name))
+                ports.append(Port(name, Unknown("fed by what earlier branches made or read"), name))
         return tuple(ports)
 
     def _parallel(self, number: int) -> int | None:
