@@ -156,3 +156,27 @@ def test_a_condition_of_all_blocks_is_not_told_as_an_earlier_block() -> None:
     report = screen.check(Stages(), example_inputs={"x": torch.randn(2, 16, 8), "t": torch.randn(2, 4)}, spot_check=False)
     told = [ports(s, stream) for stream in report.streams for k in stream.kinds for s in k.sublayers]
     assert told == ["memory (no norm before its first map)", "what earlier branches made or read (not known whether normed)"]
+
+
+class Pyramid(nn.Module):
+    """Stages of one width, each of half as many places as the one before, or of as many."""
+
+    def __init__(self, stride: int) -> None:
+        super().__init__()
+        self.stem = nn.Conv1d(3, 24, 3, padding=1)
+        self.down = nn.ModuleList(nn.Conv1d(24, 24, 3, stride, 1) for _ in range(3))
+        self.norms, self.maps = nn.ModuleList(nn.BatchNorm1d(24) for _ in range(4)), nn.ModuleList(nn.Conv1d(24, 24, 3, padding=1) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x)
+        for n, (norm, conv) in enumerate(zip(self.norms, self.maps, strict=True)):
+            x = self.down[n - 1](x) if n else x
+            x = x + conv(torch.relu(norm(x)))
+        return x
+
+
+@pytest.mark.parametrize(("stride", "wanted"), [(2, 4), (1, 1)])
+def test_stages_of_one_width_are_no_blocks_of_one_stream(stride: int, wanted: int) -> None:
+    """What leaves out every second place ends a stage, however wide the next one is; a matrix between states of one size is on the stream."""
+    report = screen.check(Pyramid(stride), example_inputs={"x": torch.randn(2, 3, 64)}, spot_check=False)
+    assert len(report.streams) == wanted
