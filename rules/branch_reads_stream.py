@@ -35,6 +35,20 @@ class Block(nn.Module):
         return x + self.down(F.gelu(self.up(self.norm(x))))
 """,
     ),
+    Example(
+        "a map of where a token stands is added in each block",
+        """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(32), nn.Linear(32, 128), nn.Linear(128, 32)
+        self.near, self.far = nn.Linear(1, 16), nn.Linear(16, 32)
+
+    def forward(self, x):
+        x = x + self.far(F.relu(self.near(torch.linspace(-1, 1, x.shape[1])[:, None])))
+        return x + self.down(F.gelu(self.up(self.norm(x))))
+""",
+    ),
 )
 VIOLATES = (
     Example(
@@ -69,6 +83,8 @@ class Block(nn.Module):
 
 
 WEIGHTED = ("weighted", "product")
+PLACES = ("arange", "linspace")
+"""Ops that count the places of tokens: a map of these, added to each token, tells it where it is."""
 
 
 def check(facts: Facts) -> tuple[Outcome, ...]:
@@ -124,9 +140,9 @@ def _reads(facts: Facts, node: int, states: frozenset[int]) -> tuple[bool, tuple
 
 
 def _is_constant(facts: Facts, node: int) -> bool:
-    """Whether a value has a weighted op above it and no input of the model."""
+    """Whether a value has a weighted op above it and no input of the model, nor numbers that count places: these a position encoding is made of."""
     above = [facts.graph.nodes[i] for i in _back(facts, node, frozenset(), frozenset())]
-    return any(CLASSES.get(n.op) in WEIGHTED for n in above) and not any(n.op == "input" for n in above)
+    return any(CLASSES.get(n.op) in WEIGHTED for n in above) and not any(n.op == "input" or n.op in PLACES for n in above)
 
 
 def _back(facts: Facts, node: int, states: frozenset[int], stops: Collection[str]) -> Iterator[int]:

@@ -451,10 +451,13 @@ def stream_facts(stream: StreamPart, claims: Iterable[ClaimPart] = ()) -> list[t
 
 
 def ports(sublayer: SublayerPart, stream: StreamPart) -> str:
-    """What feeds the branch besides its main input; empty when there is nothing to say. A port named like its stream has no better name."""
+    """What feeds the branch besides its main input; empty when there is nothing to say. A port named like its stream has no better name; what the
+    stream holds already may be an earlier branch's, or a condition that all blocks read."""
     fed = [p for p in sublayer.ports if p.name != "x" or p.normed == "partly"]
     normed = {"yes": "normed", "no": "no norm before its first map", "partly": "normed in part", "unknown": "not known whether normed"}
-    return "; ".join((p.name if p.stream in (p.name, stream.name, "stream") else f"{p.name} from {p.stream}") + f" ({normed[p.normed]})" for p in fed)
+    named = {"earlier": "what earlier branches made or read"}
+    fed_by = [named.get(p.name, p.name) if p.stream in (p.name, stream.name, "stream") else f"{p.name} from {p.stream}" for p in fed]
+    return "; ".join(f"{name} ({normed[p.normed]})" for name, p in zip(fed_by, fed, strict=True))
 
 
 def remarks(sublayer: SublayerPart, stream: StreamPart) -> list[str]:

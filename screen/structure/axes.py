@@ -137,6 +137,9 @@ class Features:
             return self._mapped(node, table)
         if kind == "product" or node.op == "scaled_dot_product_attention":
             return self._mixed(node, table)
+        if node.op in ("unfold", "fold"):
+            source = table[node.inputs[0]]
+            return _windowed(node, source) if source is not None else None
         if kind in ("view", "part"):
             source = table[node.inputs[0]]
             return _viewed(self.flow, node, source) if source is not None else None
@@ -184,7 +187,10 @@ class Features:
         channel = -1 - _spatial(node, len(shape))
         if source is None or not source.sure or len(source.axes) != len(shape):
             return plain(shape, (channel,), True)
-        return plain(shape, tuple(a for a in range(-len(shape), 0) if source.any(a)), True)
+        found = plain(shape, tuple(a for a in range(-len(shape), 0) if source.any(a)), True)
+        groups = self.flow.operand(node, 7 if "transpose" in node.op else 6, "groups") or 1
+        kept = _by_groups(source.axes[channel], groups, shape[channel]) if isinstance(groups, int) and groups > 1 else None
+        return found if kept is None else replace(found, axes=(*found.axes[:channel], kept, *found.axes[channel:][1:]))
 
     def _mixed(self, node: Node, table: list[Layout | None]) -> Layout | None:
         """A product of two values: rows of the first, columns of the second, and what both hold before."""
@@ -202,6 +208,18 @@ class Features:
 def _spatial(node: Node, rank: int) -> int:
     """How many axes of places a convolution has."""
     return {"conv1d": 1, "conv2d": 2, "conv3d": 3}.get(node.op.replace("_transpose", ""), max(rank - 2, 1))
+
+
+def _by_groups(atoms: Atoms, groups: int, size: int) -> Atoms | None:
+    """The channels behind a map of each group apart, where the groups are the outer atoms in front of it: of each series its own, of each channel all
+    series. None where they cut an atom."""
+    kept, count = 0, 1
+    while count < groups and kept < len(atoms):
+        count, kept = count * atoms[kept][0], kept + 1
+    if count != groups or size % groups:
+        return None
+    rest = atoms[kept:]
+    return (*atoms[:kept], *(((size // groups, not rest or any(flag for _, flag in rest)),) if size != groups else ()))
 
 
 def _agree(one: Layout, other: Layout) -> bool:
@@ -224,6 +242,22 @@ def _dropped(flow: Flow, node: Node, layout: Layout) -> Layout | None:
     gone = axes_of(flow.operand(node, 1, "dim", "axis"), len(layout.axes))
     kept = tuple(a for i, a in enumerate(layout.axes) if i - len(layout.axes) not in gone)
     return replace(layout, axes=kept) if node.shape is not None and len(kept) == len(node.shape) else None
+
+
+def _windowed(node: Node, source: Layout) -> Layout | None:
+    """Windows of places: `F.unfold` lays those of one window behind its channels, `F.fold` adds them back, `x.unfold` gives them an axis of their
+    own."""
+    shape, rank = node.shape or (), len(source.axes)
+    if node.op == "fold":
+        return plain(shape, (1 - len(shape),), source.sure) if shape and source.any(1 - rank) else None
+    if len(shape) == rank + 1:
+        flags = [source.any(a) for a in range(-rank, 0)]
+        given = next((a for a in (*node.args[1:], dict(node.kwargs).get("dimension")) if isinstance(a, int)), 0)
+        return plain(shape, tuple(a - len(shape) for a, flag in enumerate([*flags, flags[given % rank]]) if flag), source.sure)
+    if rank != 4 or len(shape) != 3 or source.shape[1] == 0:
+        return None
+    places = ((shape[1] // source.shape[1], False),) if shape[1] != source.shape[1] else ()
+    return replace(source, axes=(source.axes[0], (*source.axes[1], *places), ((shape[2], False),) if shape[2] != 1 else ()))
 
 
 # -- views ----------------------------------------------------------------------------------------------------------------------------

@@ -44,10 +44,11 @@ class Builder(Context):
         shapes = {o.states[-1]: (self.graph.nodes[o.states[-1]].shape or (), o.width) for o in outside}
         layouts = {node: of_state(shape, width) for node, (shape, width) in shapes.items() if shape}
         self.foreign = Foreign(ends, frozenset(n for other in outside for n in other.states[:-1]), layouts)
+        normed = {n.size for n in inside if n.axes == (-1,)}
         for node in self.stream.states:
             shape = self.graph.nodes[node].shape
             if shape:
-                self.layouts[node] = of_state(shape, self.stream.width)
+                self.layouts[node] = of_state(shape, self.stream.width, normed)
         self.copies = False
         self.begun: Program | Unknown = Unknown("the way into the stream was not read")
         self.walk = Walk(self.graph, self.weights, self.norms, self.assumptions)

@@ -30,26 +30,9 @@ from screen.capture.build.needs import Needs, needs, refuses
 from screen.capture.build.own_tables import as_table, stated, tables_of
 from screen.capture.build.overrides import changes, plain, unknown
 from screen.capture.build.reads import (
-    HANDED,
-    NOT_ATTRIBUTES,
-    asked_for,
-    below,
-    choices,
-    globals_of,
-    handed_on,
-    held_as,
-    is_read_by_name,
-    is_read_of,
-    is_set,
-    reads,
-    reads_below,
-    source_of,
-    spreads,
-    tree_of,
-    unpacked,
-    with_defaults,
-    written,
-)
+    HANDED, NOT_ATTRIBUTES, asked_for, below, choices, globals_of, handed_on, held_as, is_read_by_name, is_read_of, is_set, reads,
+    reads_below, source_of, spreads, tree_of, unpacked, with_defaults, written,
+)  # fmt: skip
 from screen.capture.inputs.context import entries_of
 from screen.capture.inputs.missing import condition, frames, parts_of, statement
 from screen.capture.trace.source_lines import HERE, TORCH
@@ -131,7 +114,7 @@ def config_of(parameter: inspect.Parameter, module: ModuleType | None, entry: An
         return None
     stated = getattr(entry, "config_class", None)
     if isinstance(stated, type) and _is_settings(stated):  # as models of transformers name theirs
-        return stated
+        return _of_its_file(stated, entry, names)
     wanted = set(reads_below(entry, parameter.name)) if entry is not None else set()
     if not wanted and not _is_alone(parameter, entry):
         return None
@@ -144,6 +127,15 @@ def config_of(parameter: inspect.Parameter, module: ModuleType | None, entry: An
     if not ready and wanted:  # a class without decoration that keeps all these names of arguments which all have defaults
         ready = [c for c in {id(v): v for v in names.values()}.values() if _is_plain(c, names.get("__name__")) and wanted <= {*_kept(c)}]
     return ready[0] if len(ready) == 1 else None
+
+
+def _of_its_file(stated: type[Any], entry: Any, names: Mapping[str, Any]) -> type[Any]:
+    """The settings that a class states; where these are what it inherits from a library, the one class of its file's names that is made of them."""
+    bases = [vars(b) for b in entry.__mro__ if b.__module__ != names.get("__name__")]
+    if stated is not next((b["config_class"] for b in bases if b.get("config_class") is not None), None):
+        return stated
+    made = {id(v): v for v in names.values() if isinstance(v, type) and issubclass(v, stated) and v is not stated and _is_settings(v)}
+    return next(iter(made.values())) if len(made) == 1 else stated
 
 
 def _of_models_beside(names: Mapping[str, Any], wanted: set[str]) -> type[Any] | None:

@@ -105,8 +105,9 @@ def model_of(
             if of_file and of_file not in takes(entry):
                 lost |= more
                 vars(module).update(lost)
-        except ValueError as error:
-            wider = usual.wider(sizes) if "divisible" in str(error) else {}
+        except (ValueError, AssertionError) as error:
+            asserted = isinstance(error, AssertionError)
+            wider = usual.in_heads(sizes, error) if asserted else usual.wider(sizes) if "divisible" in str(error) else {}
             if not wider:
                 raise
             told.notes.clear()

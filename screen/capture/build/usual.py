@@ -32,6 +32,7 @@ from torch import nn
 from screen.capture.build.configs import config_of, defaults_of
 from screen.capture.build.python_file import drop_contained
 from screen.capture.build.reads import compared, entries_told, is_iterated, only_tested, used_as
+from screen.capture.inputs.missing import frames, statement
 from screen.graph.target import TargetSpec
 
 _DEVICE = r"^device$"
@@ -119,6 +120,8 @@ _WORDS = re.compile(r"(^|_)(name|type|mode|kind|variant|method|arch)$")
 """Of an argument that is a word."""
 _USED = {"width": 512, "rows": 37000, "rate": 0.1, "count": LAYERS, "kernel": 3, "heads": 8}
 """By what an argument is to the layers that are made with it, where its name says nothing."""
+_OF_TWELVE = 768
+"""A width that 12 heads divide, as 8 do."""
 LIST = 2
 """Entries of an argument that is a list."""
 TRIED = 4
@@ -192,6 +195,14 @@ def chosen(entry: Any, lacking: tuple[str, ...]) -> dict[str, Any]:
 def wider(sizes: Mapping[str, Any]) -> dict[str, int]:
     """The channels of a map within a U-Net, where a size that was chosen is that of a picture."""
     return {name: _MAP for name, size in sizes.items() if size == _PICTURE and re.search(r"chan", name) is not None}
+
+
+def in_heads(sizes: Mapping[str, Any], error: BaseException) -> dict[str, int]:
+    """The width of 12 heads, which a library's configuration may have by default, where the author asserts that heads divide what was chosen."""
+    frame, line = list(frames(error))[-1]
+    said = statement(frame.f_code.co_filename, line)
+    divides = isinstance(said, ast.Assert) and any(isinstance(n, ast.Mod) for n in ast.walk(said.test))
+    return {name: _OF_TWELVE for name, size in sizes.items() if divides and size == _USED["width"] and not _fits(_LENGTH, name)}
 
 
 def _members(note: Any) -> tuple[Any, ...]:

@@ -12,6 +12,8 @@ from screen.capture.inputs.context import BATCH, Lookup, parameters_of
 
 IMAGE_SIDES = (224, 32, 64, 28, 256)
 """Sides of square images to try when no grid of positions says better."""
+SIDES = (32, 16, 64)
+"""Sides of the maps that take the place of an argument with too few axes."""
 
 
 def images(model: nn.Module, look: Lookup) -> Iterator[Tensor]:
@@ -82,4 +84,19 @@ def signals(model: nn.Module, look: Lookup) -> Iterator[Tensor]:
             yield look.floats(BATCH, 16000)
 
 
-__all__ = ["images", "signals", "videos"]
+def maps_of(axes: int, channels: int, look: Lookup) -> Iterator[Tensor]:
+    """Tensors with so many axes, channels behind the batch or behind the time."""
+    if axes == 3:
+        yield look.floats(BATCH, channels, look.tokens)
+    elif axes in (4, 5):
+        for side in SIDES:
+            if axes == 4:
+                yield look.floats(BATCH, channels, side, side)
+            else:
+                yield look.floats(BATCH, channels, 4, side, side)
+                yield look.floats(BATCH, 4, channels, side, side)
+    elif axes > 5:  # images of a text, tiles of an image
+        yield from (look.floats(BATCH, *[1] * (axes - 4), channels, side, side) for side in SIDES)
+
+
+__all__ = ["images", "maps_of", "signals", "videos"]

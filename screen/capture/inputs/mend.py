@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from screen.capture.inputs.context import BATCH, Lookup
+from screen.capture.inputs.grids import maps_of
 from screen.capture.inputs.lengths import LONGEST, asked_by_torch, beside, divisible, equal, evaluated, fewer, last_axis, lengthened, resized, summed
 from screen.capture.inputs.lengths import written
 from screen.capture.inputs.missing import condition, frames, statement
@@ -40,8 +41,6 @@ FOLLOWED = 8
 """Mended choices of one failure."""
 LARGEST = 2**28
 """Entries of an argument of floats, which have no values."""
-SIDES = (32, 16, 64)
-"""Sides of the maps that take the place of an argument with too few axes."""
 _LONG = re.compile(r"dimension -1 must have length (\d+)")
 """What torch says of an axis that has to be so long."""
 _FLOATS = re.compile(r"must be (either )?a? ?floating|should be the same|expected .*(Float|float)|not implemented for '?(Long|Int)")
@@ -264,6 +263,9 @@ def _by_call(found: Failed, values: Values, look: Lookup) -> Iterator[tuple[str,
         shapes = [(n, x.shape if x.numel() else values[n].shape) for n in _sources(found, values, x)]  # a cut may leave no rows
         for name, shape in [(n, s[:-1]) for n, s in shapes if x.dtype.is_floating_point and len(s) > 2] + shapes:  # a guess of features
             yield name, look.ids(max(1, shape.numel() // max(1, shape[0])), batch=shape[0]).reshape(shape) if len(shape) else torch.tensor(1)
+    elif found.name == "where" and "to be bool" in str(found.error):  # which samples have no label
+        yield from ((n, torch.zeros(values[n].shape, dtype=torch.bool)) for n in _sources(found, values, x))
+        yield from ((n, torch.zeros(values[n].shape[:1], dtype=torch.bool)) for n in _sources(found, values, x))
     elif found.name == "__getitem__" and "used as indices must" in str(found.error):
         longest = max((v.shape[-1] for v in values.values() if isinstance(v, Tensor) and v.dim() > 1 and not v.dtype.is_floating_point), default=1)
         for name in [n for one in operands[1:] if one.dtype.is_floating_point for n in _sources(found, values, one)]:
@@ -376,11 +378,12 @@ def _channels(found: Failed, values: Values, x: Tensor, weight: Tensor, look: Lo
         value = values[name]
         for axis, size in enumerate(value.shape):
             if axis and x.dim() > 1 and value.dtype.is_floating_point:
-                if size == x.shape[1]:
-                    yield name, resized(value, axis, wanted)
+                each, left = divmod(x.shape[1], size or 1)  # each variate of a series has as many channels
+                if each and not left and wanted % each == 0:
+                    yield name, resized(value, axis, wanted // each)
                 elif wanted > x.shape[1] - size > 0 and "cat" not in found.name:  # beside channels of another
                     yield name, resized(value, axis, size + wanted - x.shape[1])
-        maps = itertools.chain(_maps(axes, wanted, look), _maps(axes + 1, wanted, look))
+        maps = itertools.chain(maps_of(axes, wanted, look), maps_of(axes + 1, wanted, look))
         yield from ((name, v) for v in (maps if value.dtype.is_floating_point else look.coded(maps)))
 
 
@@ -393,21 +396,6 @@ def _padded(found: Failed, values: Values, x: Tensor) -> Iterator[tuple[str, Any
             yield name, resized(value, value.dim() - 1, FRAMES * wanted)
         if value.dim() > 2:
             yield name, value[:, 0]
-
-
-def _maps(axes: int, channels: int, look: Lookup) -> Iterator[Tensor]:
-    """Tensors with so many axes, channels behind the batch or behind the time."""
-    if axes == 3:
-        yield look.floats(BATCH, channels, look.tokens)
-    elif axes in (4, 5):
-        for side in SIDES:
-            if axes == 4:
-                yield look.floats(BATCH, channels, side, side)
-            else:
-                yield look.floats(BATCH, channels, 4, side, side)
-                yield look.floats(BATCH, 4, channels, side, side)
-    elif axes > 5:  # images of a text, tiles of an image
-        yield from (look.floats(BATCH, *[1] * (axes - 4), channels, side, side) for side in SIDES)
 
 
 def _met(found: Failed, values: Values, a: Tensor, b: Tensor, free: int = 0) -> Iterator[tuple[str, Any]]:
@@ -594,7 +582,7 @@ def _axes(value: Tensor, count: int, look: Lookup) -> Iterator[Tensor]:
                 yield look.floats(BATCH, width)
     stated = [c for c in (look.get("in_channels"), *channels) if isinstance(c, int)]
     for width in dict.fromkeys(stated):
-        yield from _maps(count, width, look)
+        yield from maps_of(count, width, look)
 
 
 __all__ = ["Failed", "Far", "Watch", "mend"]

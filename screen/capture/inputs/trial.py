@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,13 +79,13 @@ def outcome(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, 
 
 def _reached(error: BaseException) -> tuple[int, ...]:
     """The lines where the statements of the failing calls begin but for those of torch's modules and ours, outer ones first: what stands on a later
-    line of a statement may be read before what is called on its first one."""
+    line of a statement may be read before what is called on its first one. What does not unpack was returned: further than all that was called."""
     found = []
     for frame, line in frames(error):
         if not frame.f_code.co_filename.startswith((TORCH, HERE)):
             said = statement(frame.f_code.co_filename, line)
             found.append(line if said is None else said.lineno)
-    return tuple(found)
+    return (*found, sys.maxsize) if isinstance(error, ValueError) and "to unpack" in str(error) else tuple(found)
 
 
 def first_tensor(output: Any) -> Tensor | None:

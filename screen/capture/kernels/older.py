@@ -10,6 +10,8 @@ Constructors written for older versions of `transformers` end in `init_weights()
 Names of tied weights are a list there before transformers 5, and now a table: a name of the output's weight is tied to the input's table.
 What every configuration had before transformers 5 (`pad_token_id`, `is_decoder`) some classes lack since; it was `None`, false or zero by default:
 https://github.com/huggingface/transformers/blob/v4.57.0/src/transformers/configuration_utils.py
+`n_ctx` of GPT-2, "usually same as n_positions" and of the same default, is gone since:
+https://github.com/huggingface/transformers/blob/v4.5.1/src/transformers/models/gpt2/configuration_gpt2.py
 `rope_scaling` of a configuration is a table since transformers 5, of the kind `default` where nothing is scaled, and was `None` then.
 Masks of bytes chose as those of booleans do until torch took no others: https://github.com/pytorch/pytorch/releases/tag/v1.2.0
 Classes of torch that a project copied lack what torch's own code asks of them since: `batch_first` of attention (torch 1.9), off by default.
@@ -54,6 +56,7 @@ _TIED = "has no attribute 'all_tied_weights_keys'"
 _LISTED, _TIES = "'list' object has no attribute 'keys'", "get_expanded_tied_weights_keys"
 _ASKED = re.compile(r"^'(\w+)' object has no attribute '(\w+)'")
 _GONE = re.compile(r"object has no attribute '(\w+)'")
+_DOCSTRINGS = "transformers.utils.doc"
 _left_out: dict[tuple[str, str], None] = {}
 _made = Makeshift()
 notes, taken_back = _made.notes, _made.taken_back
@@ -108,6 +111,8 @@ def leave_out(error: BaseException) -> bool:
         _made.tell(f"`{name}`, which this version of timm lacks, is its `timm.layers.{name.removeprefix(_LAYERS)}`")
         return True
     said = _UNKNOWN.search(str(error)) if isinstance(error, TypeError) else None
+    if said is not None and _documents(error, said[1]):
+        return True
     if said is None or "." not in said[1] or not _takes(said[1], said[2]):
         return False
     _left_out[said[1], said[2]] = None
@@ -132,6 +137,23 @@ def _class_of(error: AttributeError) -> type[Any]:
     """The class of the module that lacks an attribute: torch raises without the object."""
     named = str(error).partition("'")[2].partition("'")[0]
     return next((cls for cls in _classes(nn.Module) if cls.__name__ == named and _is_pretrained(cls)), type(error.obj))
+
+
+def _documents(error: BaseException, name: str) -> bool:
+    """Take a decorator of transformers that writes a docstring and nothing else for one that leaves what it decorates as it is."""
+    tb = error.__traceback__
+    while tb is not None and tb.tb_next is not None:
+        tb = tb.tb_next
+    names = tb.tb_frame.f_globals if tb is not None else {}
+    function, plain = names.get(name), lambda *_, **__: lambda function: function
+    if getattr(function, "__module__", "") != _DOCSTRINGS:
+        return False
+    library = [vars(m) for key, m in [*sys.modules.items()] if key.partition(".")[0] == _DOCSTRINGS.partition(".")[0]]
+    for holder in (names, *(one for one in library if one.get(name) is function)):
+        _made.undone_by(functools.partial(holder.__setitem__, name, function))
+        holder[name] = plain
+    _made.tell(f"`@{name}` writes docstrings, and takes other arguments in this version of transformers: it is left out")
+    return True
 
 
 def _masks_of_bytes() -> bool:
@@ -301,7 +323,8 @@ def _setting_given_back(error: AttributeError) -> bool:
         return False
     setattr(base, name, _OF_SETTINGS[name])
     _made.undone_by(functools.partial(delattr, base, name))
-    _made.tell(f"`{name}`, which configurations of this version of transformers may lack, is `{_OF_SETTINGS[name]}`, as by default before")
+    given = "its `n_positions`" if name == "n_ctx" else f"`{_OF_SETTINGS[name]}`"
+    _made.tell(f"`{name}`, which configurations of this version of transformers may lack, is {given}, as by default before")
     return True
 
 
@@ -326,6 +349,7 @@ _OF_SETTINGS: dict[str, Any] = {
     **dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id", "sep_token_id", "decoder_start_token_id", "cross_attention_hidden_size")),
     **dict.fromkeys(("is_decoder", "add_cross_attention", "tie_encoder_decoder", "torchscript", "use_bfloat16"), False),
     "chunk_size_feed_forward": 0,
+    "n_ctx": property(lambda self: self.n_positions),
 }
 _CANNOT = re.compile(r"cannot import name '(\w+)'")
 

@@ -243,6 +243,25 @@ class Region:
             table[node] = ways
         return table
 
+    @cached_property
+    def is_memory_normed(self) -> bool:
+        """Whether a norm made all that the branch reads of another stream, where it was read from: the last norm of an encoder."""
+        stack, seen = [i for e in self.entries if "memory" in e.ways for i in e.operands], set[int]()
+        while stack:
+            node = stack.pop()
+            if node in seen or self.key[node] or not self.way(node) & {"memory"}:
+                continue
+            seen.add(node)
+            if self.border(node) is None:
+                stack.extend(self.flow.counting[node])
+                continue
+            while self.flow.classes[node] in ("view", "part", "alias") and self.flow.graph.nodes[node].inputs:
+                node = self.flow.graph.nodes[node].inputs[0]
+            norm = self.chains.edges.norms.by_node.get(node)
+            if norm is None or not norm.of_tokens:
+                return False
+        return bool(seen)
+
     def is_of_mapped_parts(self, norm: Norm) -> bool:
         """Whether a norm stands on features that are laid beside one another, some of which this branch has mapped: it is none of what is read."""
         flow, node = self.flow, norm.source

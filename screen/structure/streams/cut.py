@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from screen.graph import Graph
+from screen.graph import Graph, numel
 from screen.graph.repetition import stacked
 from screen.structure.dataflow import Flow, nodes_of
 from screen.structure.norms.find import place_of
@@ -42,11 +42,12 @@ def joined(streams: Sequence[Stream], readers: Sequence[Reader]) -> tuple[list[S
 
 
 def _runs(outer: list[int], streams: Sequence[Stream], readers: Sequence[Reader]) -> list[list[int]]:
-    """Streams of one width each of which is made of the one before."""
+    """Streams of one width each of which is made of the one before, of as many tokens: a map that leaves out every second one ends a stage."""
     runs: list[list[int]] = []
+    sizes = [numel(r.flow.graph.nodes[r.chain.nodes[-1]].shape or ()) for r in readers]
     for n in outer:
         before = runs[-1][-1] if runs else None
-        if before is not None and streams[before].width == streams[n].width and _cut(readers[before], readers[n]):
+        if before is not None and (streams[before].width, sizes[before]) == (streams[n].width, sizes[n]) and _cut(readers[before], readers[n]):
             runs[-1].append(n)
         else:
             runs.append([n])

@@ -193,9 +193,10 @@ class Reader(ChainReader):
                 if answer is True and any("raw" in e.ways for e in branch.entries):
                     ports.append(Port("gate", False, "stream"))
             elif name == "memory" and seen:
-                ports.append(Port(name, "partly" if len(seen) == 2 else "memory normed" in seen, name))
+                normed = "memory" not in seen or branch.is_memory_normed
+                ports.append(Port(name, normed or ("partly" if len(seen) == 2 else False), name))
             elif seen:
-                ports.append(Port(name, Unknown("fed by an earlier block"), name))
+                ports.append(Port(name, Unknown("fed by what earlier branches made or read"), name))
         return tuple(ports)
 
     def _parallel(self, number: int) -> int | None:

@@ -8,6 +8,7 @@ every factor is "f".
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 from screen.graph import Node
 from screen.structure.axis_order import TURNS, axis_order, regrouped
@@ -31,9 +32,11 @@ def stream_layout(shape: tuple[int, ...], axis: int) -> Layout:
     return tuple(((n, "f" if i == feature else "t"),) for i, n in enumerate(shape))
 
 
-def of_state(shape: tuple[int, ...], width: int | None) -> Layout:
-    """Of a state of a stream, whose features stand on the last axis where that has its width, and else behind the samples (images)."""
-    return stream_layout(shape, -1 if shape[-1] == width else min(1, len(shape) - 1))
+def of_state(shape: tuple[int, ...], width: int | None, normed: Collection[int] = ()) -> Layout:
+    """Of a state of a stream, whose features stand on the last axis where that has its width, and else behind the samples (images); `normed`: widths
+    that its norms have, of tokens before others are laid beside them (the way down and up a U-Net)."""
+    last = shape[-1] == width or (len(shape) == 3 and shape[-1] in normed and shape[1] not in (*normed, width))
+    return stream_layout(shape, -1 if last else min(1, len(shape) - 1))
 
 
 def is_features(axis: Axis) -> bool:

@@ -55,8 +55,10 @@ class Maps(Tables):
         value, known = self.writer.settled(self.value(source)), self.graph.nodes[source].shape or ()
         shape, taps = node.shape or (), (self.graph.nodes[weight].shape or (1, 1, 1))[1:]
         beside = (*value.layout[:1], *value.layout[2:])
-        if not is_features(value.layout[1]) or any(map(holds_features, beside)) or len(known) != len(shape):
+        if not is_features(value.layout[1]) or len(known) != len(shape):
             raise Stop("a convolution over features", node.index)
+        if any(map(holds_features, beside)):
+            raise Stop("a convolution of some of the features, as of each head", node.index)
         if any(_number(node, p, name, 0) != 0 for p, name in ((7, "output_padding"),)):
             raise Stop("a convolution with a padded output", node.index)
         bias = node.args[2] if len(node.args) > 2 else node.kwarg("bias")
