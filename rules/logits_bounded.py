@@ -19,6 +19,8 @@ from dataclasses import replace
 from screen.calculi.bounds.boundedness import INPUTS
 from screen.calculi.bounds.expr import Expr
 from screen.calculi.bounds.interpreter import TABLE
+from screen.calculi.bounds.parts import said
+from screen.calculi.bounds.quantities import Quantity
 from screen.facts.advice import NORM_BESIDE, ONE_KEY, added_to_logits, condition_on_logits, logit_growth, qk_norm_code
 from screen.facts.claims.derive import untrained, weighing
 from screen.facts.handed_logits import HUGE, add_up
@@ -300,10 +302,11 @@ def _lifting(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
     if isinstance(analysis, Unknown):
         return ()
     bounds = analysis.bounds
-    parts: dict[str, set[str]] = {f"{q.parameter}{q.slices}": set() for q in bounds.quantities if sum(size > 1 for size in q.part.sizes) > 1}
+    parts: dict[str, set[str]] = {n: set() for q in bounds.quantities if sum(size > 1 for size in q.part.sizes) > 1 for n in _made_of(q)}
     for q in bounds.quantities:
-        if q.symbol in bounds.free and f"{q.parameter}{q.slices}" in parts:
-            parts[f"{q.parameter}{q.slices}"].add(q.symbol)  # all its norms: a bound may take the smallest of them
+        for name in _made_of(q) if q.symbol in bounds.free else ():
+            if name in parts:
+                parts[name].add(q.symbol)  # all its norms: a bound may take the smallest of them
     lifted, held = dict[str, None](), False
     for bound in _unbounded_logits(facts, sublayer):
         for name, symbols in parts.items():
@@ -313,6 +316,12 @@ def _lifting(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
                 else:
                     held = True
     return tuple(lifted) if held else ()
+
+
+def _made_of(quantity: Quantity) -> tuple[str, ...]:
+    """The matrices that a norm is one of, those of queries and of keys where it is one of their product."""
+    fold = quantity.part.fold
+    return tuple(said(f) for f in fold.factors) if fold is not None and fold.factors else (f"{quantity.parameter}{quantity.slices}",)
 
 
 def _is_lifted_beside(facts: Facts, sublayer: Sublayer) -> bool:
