@@ -150,7 +150,7 @@ def _mixed(facts: Facts, stream: Stream) -> Outcome:
 def _broken(stream: Stream, depth: int) -> Outcome:
     crossed, breaks = stream.identity.norms_crossed, stream.identity.breaks
     if breaks:
-        what = f"it breaks at {breaks[0].words}" + (f" and crosses {crossed} norms" if crossed else "")
+        what = f"it breaks at {breaks[0].words}" + (f" and crosses {crossed} norm{'' if crossed == 1 else 's'}" if crossed else "")
     else:
         what = f"every path crosses {crossed} norm{'' if crossed == 1 else 's'} in {depth} block{'' if depth == 1 else 's'}"
     last = next((s.place for k in stream.kinds for s in k.sublayers if "C" in s.positions), None)

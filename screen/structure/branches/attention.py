@@ -301,7 +301,7 @@ class Attention:
     @cached_property
     def qk(self) -> tuple[QKNorm | Unknown, QKNorm | Unknown, QKNorm | Unknown, bool | Unknown]:
         """(qk, q, k, v normed) over all cores: what every core has, and every product that is added to the one under its softmax."""
-        every = (*self.cores, *(other for core in self.cores for other in self._added(core)))
+        every = (*self.cores, *(other for core in self.cores for other in self.added(core)))
         kinds = [(self.norm_kind(c.q, a, self._head(c)), self.norm_kind(c.k, b, self._head(c))) for c in every for a, b in [c.axes or (None, None)]]
         if not kinds:
             return "none", "none", "none", False
@@ -312,7 +312,7 @@ class Attention:
         values = [self.norms_before(c.v) for c in self.cores if c.v is not None]
         return both, q, k, bool(values) and all(n and not bare for n, bare in values)
 
-    def _added(self, core: Core) -> Iterator[Core]:
+    def added(self, core: Core) -> Iterator[Core]:
         """Products of other values of the stream that are summed into the logits of a softmax: of parts of a head that turn, say."""
         flow = self.branch.flow
         seen, stack = {core.node}, list(flow.graph.nodes[core.node].inputs[:1]) if flow.classes[core.node] == "softmax" else []
