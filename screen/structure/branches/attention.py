@@ -226,7 +226,7 @@ class Attention:
             seen.add(here)
             norm = self.branch.norms.by_node.get(here)
             inside = learned or here in self.branch.members
-            if norm is not None and not norm.put_back and (not self.branch.way(norm.source) - {"earlier"} if inside else self._is_mapped(norm.source)):
+            if norm is not None and not norm.put_back and (self._is_own(norm.source) if inside else self._is_mapped(norm.source)):
                 over = None if axis is None else runs_over(flow, norm, node, axis)
                 if over or (over is None and norm.of_tokens):
                     found[here] = norm
@@ -241,6 +241,10 @@ class Attention:
             made = [i for i in carried if flow.keys[i]]  # beside tables of angles that are arguments
             stack.extend(made or carried)
         return tuple(found[n] for n in sorted(found)), tuple(passed[n] for n in sorted(passed)), bare
+
+    def _is_own(self, node: int) -> bool:
+        """Whether no state of a stream reaches a value of the branch without a weighted op."""
+        return not self.branch.way(node) - {"earlier"}
 
     def _is_kept(self, node: int) -> bool:
         """Whether a value is what another branch made, and no state of a stream: keys that a cache hands on."""

@@ -108,7 +108,7 @@ class StreamNorms:
     def is_last_on_sum(self) -> bool:
         """Whether the norm after the last add is a C: others at the same place have one; with no other to compare, it runs in the call of the add."""
         segment = self.reader.segments[-1]
-        if not segment.norms or self._goes_on_bare(self.reader.chain.adds[-1], segment.norms[0].node):
+        if not segment.norms or self.goes_on_bare:
             return False
         total = len(self.reader.chain.adds)
         others = [bool(self.reader.segments[i + 1].norms) and not self.is_on_skip(i + 1) for i in range(total - 1)]
@@ -125,13 +125,16 @@ class StreamNorms:
             return self._runs_with(total - 1) or not all(self._runs_with(i) for i in range(total - 1) if others[i])
         return self._inside_block(segment.norms[0].node, self.reader.chain.adds[-1]) or self._is_between_parts(segment.norms[0].node)
 
-    def _goes_on_bare(self, add: int, norm: int) -> bool:
-        """Whether something else than a norm reads the last sum, and outputs depend on it: a mean of its tokens that a branch is added to."""
-        flow, stack, seen = self.reader.flow, [add], {add}
+    @cached_property
+    def goes_on_bare(self) -> bool:
+        """Whether something else than the norm behind it reads the last sum, and outputs depend on that: a mean of its tokens that a branch is
+        added to."""
+        flow, live, norm = self.reader.flow, self.reader.chains.live, self.reader.segments[-1].norms[0].node
+        stack, seen = [self.reader.chain.adds[-1]], set[int]()
         while stack:
             here = stack.pop()
             for user in flow.graph.users[here]:
-                if user in seen or here not in flow.counting[user] or not self.reader.chains.live >> user & 1:
+                if user in seen or here not in flow.counting[user] or not live >> user & 1:
                     continue
                 seen.add(user)
                 if user != norm and not flow.depends(norm, user):
