@@ -13,17 +13,17 @@ WIDTH = 32
 
 
 class Block(nn.Module):
-    """Pre-norm feed-forwards, then a filter with a stride behind a norm, added to the mean of two tokens; or in front of the norm alone."""
+    """A pre-norm feed-forward and a mixer of tokens, then a filter with a stride behind a norm, added to the mean of two tokens; or in front of the norm alone."""
 
     def __init__(self, skip: bool) -> None:
         super().__init__()
         self.skip, self.norms = skip, nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(3))
-        self.up, self.down = nn.ModuleList(nn.Linear(WIDTH, 64) for _ in range(2)), nn.ModuleList(nn.Linear(64, WIDTH) for _ in range(2))
+        self.up, self.down, self.mix = nn.Linear(WIDTH, 64), nn.Linear(64, WIDTH), nn.Conv1d(WIDTH, WIDTH, 3, padding=1)
         self.filter = nn.Conv1d(WIDTH, WIDTH, 3, stride=2, padding=1)
 
     def forward(self, x: Tensor) -> Tensor:
-        for norm, up, down in zip(self.norms, self.up, self.down, strict=False):
-            x = x + down(torch.relu(up(norm(x))))
+        x = x + self.down(torch.relu(self.up(self.norms[0](x))))
+        x = x + self.mix(self.norms[1](x).mT).mT
         filtered = self.filter(self.norms[2](x).mT).mT
         return x.unfold(1, 2, 2).mean(-1) + filtered if self.skip else filtered
 
