@@ -19,7 +19,6 @@ from dataclasses import replace
 from screen.calculi.bounds.boundedness import INPUTS
 from screen.calculi.bounds.expr import Expr
 from screen.calculi.bounds.interpreter import TABLE
-from screen.calculi.bounds.parts import said
 from screen.calculi.bounds.quantities import Quantity
 from screen.facts.advice import NORM_BESIDE, ONE_KEY, added_to_logits, condition_on_logits, logit_growth, qk_norm_code
 from screen.facts.claims.derive import untrained, weighing
@@ -321,7 +320,8 @@ def _lifting(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
 def _made_of(quantity: Quantity) -> tuple[str, ...]:
     """The matrices that a norm is one of, those of queries and of keys where it is one of their product."""
     fold = quantity.part.fold
-    return tuple(said(f) for f in fold.factors) if fold is not None and fold.factors else (f"{quantity.parameter}{quantity.slices}",)
+    factors = [f.parameter for f in fold.factors if sum(size > 1 for size in f.sizes) > 1] if fold is not None else []
+    return tuple(dict.fromkeys(factors)) or (f"{quantity.parameter}{quantity.slices}",)
 
 
 def _is_lifted_beside(facts: Facts, sublayer: Sublayer) -> bool:
