@@ -154,13 +154,14 @@ def _ends_in_norm(facts: Facts, stream: Stream) -> bool:
 
 
 def _leaves(facts: Facts, stream: Stream) -> bool:
-    """Whether the end of a stream is what the model gives: itself, sums and means of its lanes, of its places, or with other values beside it."""
+    """Whether the end of a stream is what the model gives: itself, sums and means of its lanes, of its places, behind a function entry by entry, or
+    with other values beside it, or written into them."""
     graph, behind = facts.graph, {stream.states[-1]}
     for node in graph.nodes[stream.states[-1] + 1 :]:
         if behind.isdisjoint(node.inputs):
             continue
-        averages = node.op in ("mean", "sum") and len(node.inputs) == 1
-        if not (averages or CLASSES.get(node.op) in ("view", "part", "join")):
+        averages = (node.op in ("mean", "sum") or "avg_pool" in node.op) and len(node.inputs) == 1
+        if not (averages or CLASSES.get(node.op) in ("view", "part", "join", "write", "activation")):
             return False
         behind.add(node.index)
     return not behind.isdisjoint(graph.outputs)

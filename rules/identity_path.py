@@ -150,7 +150,7 @@ def _mixed(facts: Facts, stream: Stream) -> Outcome:
 def _broken(stream: Stream, depth: int) -> Outcome:
     crossed, breaks = stream.identity.norms_crossed, stream.identity.breaks
     if breaks:
-        what = f"it breaks at {breaks[0].words}" + (f" and crosses {crossed} norms" if crossed else "")
+        what = f"it breaks at {breaks[0].words}" + (f" and crosses {crossed} norm{'' if crossed == 1 else 's'}" if crossed else "")
     elif not crossed:
         what = "what its skips carry of the first state cancels"
     else:

@@ -19,6 +19,7 @@ from dataclasses import replace
 from screen.calculi.bounds.boundedness import INPUTS
 from screen.calculi.bounds.expr import Expr
 from screen.calculi.bounds.interpreter import TABLE
+from screen.calculi.bounds.quantities import Quantity
 from screen.calculi.bounds.softmax import MAP
 from screen.facts.advice import NORM_BESIDE, ONE_KEY, added_to_logits, condition_on_logits, logit_growth, qk_norm_code
 from screen.facts.claims.derive import untrained, weighing
@@ -62,6 +63,8 @@ HOLDS = (Example("queries and keys are normalised", _block("self.norm(x)", "self
 VIOLATES = (Example("a norm on the output alone: what the logits are made of grows with the stream", _block("x", "", "", "self.after")),)
 CANNOT_TELL = (Example("an op without a row on the queries", _block("self.norm(x)", "torch.special.bessel_j0", "self.kn", "")),)
 
+FAR = 1e4
+"""A cap of logits above this keeps numbers finite, and no attention apart: products of queries and keys that are clipped at 8 stay below it."""
 CAPPED = "|c·tanh(u/c)| ≤ c"
 NORMED = {
     "per_head": "|logit| ≤ √d_h·max|γ_q|·max|γ_k| per head, without biases",
@@ -130,6 +133,17 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     numbers, condition = _numbers(facts, sublayer), condition_on_logits(facts, sublayer)
     if bounded:
         cap = _cap(facts, sublayer)
+        if cap is not None and cap > FAR and _is_cut_alone(facts, sublayer):
+            message = (
+                f"{name}: {_logits(facts, sublayer)} are cut at {cap:.4g} and scale with {_scaled_by(facts, sublayer)} below that, where nothing in "
+                f"the structure bounds them: {ONE_KEY:.0f} is enough for one key to get all."
+            )
+            plain = (
+                f"{name}: {_logits(facts, sublayer)} grow with {_scaled_by(facts, sublayer)}, and are cut at {cap:.4g} alone, where "
+                f"{ONE_KEY:.0f} is enough for one key to get all."
+            )
+            remedy = _remedy(facts, sublayer) + f"; or a logit cap near {ONE_KEY:.0f}"
+            return Outcome("conditional", message, site, numbers=numbers, remedy=remedy, condition=condition, plain=plain)
         if cap is not None:
             message = f"{name}: the logits are at most {cap:.4g}, whatever the weights and gains."
             return Outcome("holds", message, site, theorem=CAPPED, numbers=numbers)
@@ -306,10 +320,11 @@ def _lifting(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
     if isinstance(analysis, Unknown):
         return ()
     bounds = analysis.bounds
-    parts: dict[str, set[str]] = {f"{q.parameter}{q.slices}": set() for q in bounds.quantities if sum(size > 1 for size in q.part.sizes) > 1}
-    for q in bounds.quantities:  # all norms of a matrix: a bound may take the smallest of them
-        if f"{q.parameter}{q.slices}" in parts:
-            parts[f"{q.parameter}{q.slices}"].add(q.symbol)
+    parts: dict[str, set[str]] = {n: set() for q in bounds.quantities if sum(size > 1 for size in q.part.sizes) > 1 for n in _made_of(q)}
+    for q in bounds.quantities:
+        for name in _made_of(q):
+            if name in parts:
+                parts[name].add(q.symbol)  # all its norms: a bound may take the smallest of them
     lifted, held = dict[str, None](), False
     for bound in _unbounded_logits(facts, sublayer):
         for name, symbols in parts.items():
@@ -320,6 +335,13 @@ def _lifting(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
             else:
                 held = held or bool(here)
     return tuple(lifted) if held else ()
+
+
+def _made_of(quantity: Quantity) -> tuple[str, ...]:
+    """The matrices that a norm is one of, those of queries and of keys where it is one of their product."""
+    fold = quantity.part.fold
+    factors = [f.parameter for f in fold.factors if sum(size > 1 for size in f.sizes) > 1] if fold is not None else []
+    return tuple(dict.fromkeys(factors)) or (f"{quantity.parameter}{quantity.slices}",)
 
 
 def _is_lifted_beside(facts: Facts, sublayer: Sublayer) -> bool:
@@ -364,6 +386,16 @@ def _cap(facts: Facts, sublayer: Sublayer) -> float | None:
         return None
     logs = [bound.log(dict.fromkeys(bound.symbols(), math.inf)) if not isinstance(bound, Unknown) else math.inf for bound in analysis.bounds.logits]
     return math.exp(max(logs)) if max(logs) < math.inf else None
+
+
+def _is_cut_alone(facts: Facts, sublayer: Sublayer) -> bool:
+    """Whether some logits reach `FAR` with their free weights at infinity and every gain at 1: no norm holds them."""
+    analysis = facts.analysis(sublayer)
+    if isinstance(analysis, Unknown):
+        return False
+    free = analysis.bounds.free | INPUTS
+    bounds = [b for b in analysis.bounds.logits if not isinstance(b, Unknown)]
+    return any(b.log({s: math.inf if s in free else 1.0 for s in b.symbols()}) > math.log(FAR) for b in bounds)
 
 
 def _is_frozen(facts: Facts, sublayer: Sublayer) -> bool:

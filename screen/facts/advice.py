@@ -138,7 +138,7 @@ def head_width(facts: Facts, sublayer: Sublayer) -> int | None:
     if isinstance(analysis, Unknown):
         return None
     cores = [s for s in analysis.bounds.softmaxes if s.role == "attention"]
-    widths = {_summed(facts.graph, s.product) for s in cores if s.product is not None}
+    widths = {_summed(facts.graph, product) for s in cores for product in (s.product, *s.summed) if product is not None}
     return widths.pop() or None if len(widths) == 1 else None
 
 

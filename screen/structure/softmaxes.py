@@ -248,7 +248,7 @@ def role_of(flow: Flow, features: Features, softmax: Softmax) -> SoftmaxRole:
     if not summed:
         return "router"
     tokens = _holds_tokens(features, softmax.logits, softmax.axis)
-    if tokens is not True and not any(_over_tokens(flow, features, u, shape, softmax.axis) for u in summed):
+    if tokens is not True and not any(_over_tokens(flow, features, u, shape, softmax.axis) or _is_sampled(flow, u.value) for u in summed):
         return "router" if tokens is False or not _compares(flow, softmax) else "attention"
     rest = [n for i, n in enumerate(shape[1:], 1) if i - len(shape) != softmax.axis and n > 1]
     return "attention" if rest else "pooling"
@@ -273,6 +273,18 @@ def _over_tokens(flow: Flow, features: Features, use: Use, shape: tuple[int, ...
     length = shape[axis] if shape else 0
     axes = [a for a in range(-len(value), 0) if value[a] == length]
     return any(features.spans_others(use.value, (a,)) for a in axes)
+
+
+def _is_sampled(flow: Flow, value: int | None) -> bool:
+    """Whether what is weighed are values at places of a grid that are computed, side by side (deformable attention)."""
+    stack = [value] if value is not None else []
+    while stack:
+        node = stack.pop()
+        if flow.graph.nodes[node].op == "grid_sample":
+            return True
+        if flow.classes[node] in ("view", "part", "join"):
+            stack += flow.graph.nodes[node].inputs
+    return False
 
 
 __all__ = [

@@ -393,7 +393,7 @@ _RULES: dict[str, Rule] = {
     **dict.fromkeys(("leaky_relu", "prelu", "tanhshrink", "softshrink", "hardshrink", "asinh"), _odd),
     **dict.fromkeys(("conv1d", "conv2d", "conv3d", "convolution", "linear", "embedding", "addmm", "baddbmm", "grouped_mm"), _map),
     **dict.fromkeys(("matmul", "mm", "bmm"), _map),
-    **dict.fromkeys(("nan_to_num", "long", "int", "imag"), lambda *_: LOST),
+    **dict.fromkeys(("long", "int", "imag"), lambda *_: LOST),
     **dict.fromkeys(("tril", "triu"), _chosen),
     **dict.fromkeys(("avg_pool1d", "avg_pool2d", "adaptive_avg_pool1d", "adaptive_avg_pool2d"), _reduced),
 }

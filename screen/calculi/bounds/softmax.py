@@ -57,6 +57,8 @@ class SoftmaxBound:
     """Of an attention: what is added to its products and is not bounded."""
     product: int | None = None
     """Of an attention that compares two values: where it does."""
+    summed: tuple[int, ...] = ()
+    """Where it compares others whose products are added to these."""
     mixing: tuple[str, ...] = ()
     """Matrices that map its products before the softmax (over heads, over places), and the parameters that make a factor of the data large."""
     made_by: tuple[str | None, str | None] = ("W_Q", "W_K")
@@ -69,9 +71,11 @@ def softmaxes(walk: Walk) -> tuple[SoftmaxBound, ...]:
     features = walk.branch.norms.features
     found = softmaxes_of(walk.flow, sorted({*walk.branch.region, *_weights(walk)}))
     written = {i for s in found for i in (s.logits,) if i is not None}
-    cores = {c.node: c for c in Attention(walk.branch).cores}
+    attention = Attention(walk.branch)
+    cores = {c.node: c for c in attention.cores}
     roles = ((s, "attention" if s.node in cores else role_of(walk.flow, features, s)) for s in found if s.node not in written)
-    return tuple(_compared(walk, s, _bounded(walk, s, role), cores.get(s.node)) for s, role in roles)
+    made = (_compared(walk, s, _bounded(walk, s, role), cores.get(s.node)) for s, role in roles)
+    return tuple(replace(s, summed=tuple(c.node for c in attention.added(cores[s.node]))) if s.node in cores else s for s in made)
 
 
 def _compared(walk: Walk, softmax: Softmax, found: SoftmaxBound, core: Core | None) -> SoftmaxBound:

@@ -486,7 +486,7 @@ def _mixed(forms: Forms, node: Node) -> Form:
 
 
 _LINEAR = ("fft", "rfft", "irfft", "ifft", "cumsum", "avg_pool", "adaptive_avg_pool", "interpolate", "grid_sample", "istft")
-_NONLINEAR = frozenset({"reciprocal", "square", "pow", "floor_divide", "remainder", "fmod", "hypot", "polar", "nan_to_num"})
+_NONLINEAR = frozenset({"reciprocal", "square", "pow", "floor_divide", "remainder", "fmod", "hypot", "polar"})
 """Of the class of entry-wise arithmetic."""
 
 

@@ -226,14 +226,14 @@ class Attention:
             seen.add(here)
             norm = self.branch.norms.by_node.get(here)
             inside = learned or here in self.branch.members
-            if norm is not None and inside and not norm.put_back and not self.branch.way(norm.source) - {"earlier"}:
+            if norm is not None and not norm.put_back and (self._is_own(norm.source) if inside else self._is_mapped(norm.source)):
                 over = None if axis is None else runs_over(flow, norm, node, axis)
                 if over or (over is None and norm.of_tokens):
                     found[here] = norm
                     continue
                 if over is False:
                     passed[here] = norm
-            if flow.key[here] or not inside or not flow.graph.nodes[here].inputs:
+            if flow.key[here] or not (inside or self._is_kept(here)) or not flow.graph.nodes[here].inputs:
                 bare = True
                 continue
             inputs = [i for i in flow.graph.nodes[here].inputs if flow.data[i] is not learned]
@@ -241,6 +241,28 @@ class Attention:
             made = [i for i in carried if flow.keys[i]]  # beside tables of angles that are arguments
             stack.extend(made or carried)
         return tuple(found[n] for n in sorted(found)), tuple(passed[n] for n in sorted(passed)), bare
+
+    def _is_own(self, node: int) -> bool:
+        """Whether no state of a stream reaches a value of the branch without a weighted op."""
+        return not self.branch.way(node) - {"earlier"}
+
+    def _is_kept(self, node: int) -> bool:
+        """Whether a value is what another branch made, and no state of a stream: keys that a cache hands on."""
+        return self.branch.flow.data[node] and node not in self.branch.chains.on_streams
+
+    def _is_mapped(self, node: int) -> bool:
+        """Whether weighted ops, and no state of a stream, stand in front of a value that another branch made."""
+        flow, seen, stack = self.branch.flow, {node}, [node]
+        while stack:
+            here = stack.pop()
+            if flow.key[here]:
+                continue
+            fresh = [i for i in flow.graph.nodes[here].inputs if flow.data[i] and i not in seen]
+            if not self._is_kept(here) or not flow.graph.nodes[here].inputs:
+                return False
+            seen.update(fresh)
+            stack.extend(fresh)
+        return True
 
     def _same_rank(self, source: int, node: int) -> bool:
         """Leave out per-token scalars (temperatures, statistics), not a view that puts an axis of one behind the features."""
@@ -283,7 +305,7 @@ class Attention:
     @cached_property
     def qk(self) -> tuple[QKNorm | Unknown, QKNorm | Unknown, QKNorm | Unknown, bool | Unknown]:
         """(qk, q, k, v normed) over all cores: what every core has, and every product that is added to the one under its softmax."""
-        every = (*self.cores, *(other for core in self.cores for other in self._added(core))) or tuple(self._pairwise())
+        every = (*self.cores, *(other for core in self.cores for other in self.added(core))) or tuple(self._pairwise())
         kinds = [(self.norm_kind(c.q, a, self._head(c)), self.norm_kind(c.k, b, self._head(c))) for c in every for a, b in [c.axes or (None, None)]]
         if not kinds:
             return "none", "none", "none", False
@@ -320,7 +342,7 @@ class Attention:
                 reach.add(index)
         return None
 
-    def _added(self, core: Core) -> Iterator[Core]:
+    def added(self, core: Core) -> Iterator[Core]:
         """Products of other values of the stream that are summed into the logits of a softmax: of parts of a head that turn, say."""
         flow = self.branch.flow
         seen, stack = {core.node}, list(flow.graph.nodes[core.node].inputs[:1]) if flow.classes[core.node] == "softmax" else []

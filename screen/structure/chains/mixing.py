@@ -28,13 +28,13 @@ def _is_table(flow: Flow, node: int) -> bool:
 
 
 def reads_branch(flow: Flow, carrying: Sequence[Edge], added: int, source: int) -> bool:
-    """Whether one of the edges that carry a state multiplies it by a gate that reads the branch that is added, times that gate or what is left of it,
-    `x·(1 − g(f, x)) + f·g(f, x)`. (Of the share of a branch along the state, f − x̂·(f·x̂), f is added as it is.)"""
+    """Whether one of the edges that carry a state multiplies it by a gate that reads the branch that is added, times that gate, what is left of it,
+    `x·(1 − g(f, x)) + f·g(f, x)`, or another one of the same map. (Of the share of a branch along the state, f − x̂·(f·x̂), f is added as it is.)"""
     if flow.graph.nodes[added].op != "mul":
         return False
     gates = [(e.source, e.scale) for e in carrying if e.kind == "gate" and e.scale is not None]
     return any(
         flow.depends(gate, part) and flow.depends(part, source) and flow.keys[part] & ~flow.keys[state]
         for state, gate in gates for part, other in permutations(flow.graph.nodes[added].inputs, 2)
-        if not flow.depends(part, gate) and (flow.depends(gate, other) or flow.depends(other, gate))
+        if not flow.depends(part, gate) and (flow.depends(gate, other) or flow.depends(other, gate) or flow.keys[other] == flow.keys[gate])
     )  # fmt: skip

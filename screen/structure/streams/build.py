@@ -175,7 +175,7 @@ def _final_norm(ends: Ends, pooled: bool) -> Tri:
         return both
     norms = segment.norms[1:] if reader.stream_norms.is_last_on_sum else segment.norms
     if ends.outside([n.node for n in norms], -1):
-        return True
+        return norms != segment.norms or not reader.stream_norms.goes_on_bare
     if segment.opaque:
         return Unknown("an op without a row stands after the last block", segment.opaque)
     if not pooled and (between := _before_norms(reader)) is not None:

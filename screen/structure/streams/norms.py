@@ -108,7 +108,7 @@ class StreamNorms:
     def is_last_on_sum(self) -> bool:
         """Whether the norm after the last add is a C: others at the same place have one; with no other to compare, it runs in the call of the add."""
         segment = self.reader.segments[-1]
-        if not segment.norms:
+        if not segment.norms or self.goes_on_bare:
             return False
         total = len(self.reader.chain.adds)
         others = [bool(self.reader.segments[i + 1].norms) and not self.is_on_skip(i + 1) for i in range(total - 1)]
@@ -124,6 +124,23 @@ class StreamNorms:
         if any(others):  # norms that stand in their own blocks say nothing of a last add outside of all blocks
             return self._runs_with(total - 1) or not all(self._runs_with(i) for i in range(total - 1) if others[i])
         return self._inside_block(segment.norms[0].node, self.reader.chain.adds[-1]) or self._is_between_parts(segment.norms[0].node)
+
+    @cached_property
+    def goes_on_bare(self) -> bool:
+        """Whether something else than the norm behind it reads the last sum, and outputs depend on that: a mean of its tokens that a branch is
+        added to."""
+        flow, live, norm = self.reader.flow, self.reader.chains.live, self.reader.segments[-1].norms[0].node
+        stack, seen = [self.reader.chain.adds[-1]], set[int]()
+        while stack:
+            here = stack.pop()
+            for user in flow.graph.users[here]:
+                if user in seen or here not in flow.counting[user] or not live >> user & 1:
+                    continue
+                seen.add(user)
+                if user != norm and not flow.depends(norm, user):
+                    return True
+                stack += [user] if flow.classes[user] == "view" else []
+        return False
 
     def _is_between_parts(self, norm: int) -> bool:
         """Whether the stream goes on behind the norm and a matrix, `Linear(cat(skip, norm(x)))`, or went on so behind a norm of the same line."""

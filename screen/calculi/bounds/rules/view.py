@@ -15,7 +15,7 @@ from screen.structure.axis_order import TURNS, axis_order
 from screen.structure.dataflow import number
 
 
-@row("to type float half bfloat16 double type_as contiguous clone detach data alias cpu cuda lift_fresh real")
+@row("to type float half bfloat16 double type_as contiguous clone detach data alias cpu cuda lift_fresh real nan_to_num")
 def same(walk: Walk, node: Node) -> Value:
     """The same entries. A cast rounds (not counted here: `ops` bounds the rounding)."""
     if node.op == "alias" and len(node.inputs) > 1:
@@ -24,6 +24,8 @@ def same(walk: Walk, node: Node) -> Value:
             return walk.one(last.index)
         raise NotUnderstood("a tensor read after writes to parts of it")
     value = walk.first(node)
+    if node.op == "nan_to_num" and value.holes:
+        raise NotUnderstood("what was infinite is a number")
     return replace(value.bare(), low=-math.inf, high=math.inf) if node.op == "real" else value
 
 
