@@ -408,7 +408,7 @@ WHOLE = (
 )  # fmt: skip
 """Numbers of things: at most so many, and one more."""
 ELSEWHERE = {
-    "facts.advice.ONE_KEY": "a number that advice speaks of, no threshold",
+    "facts.advice.ONE_KEY": "a number that advice speaks of, no threshold", "rules.logits_bounded.FAR": "tests/rules/test_far_caps.py",
     "rules.logits_at_start.KEYS": "FROZEN is made of it",
     "facts.handed_logits.HUGE": "where a power and a slope are read off",
     "rules.identity_path.MOST_KINDS": "a matter of length",
