@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -40,10 +41,12 @@ class Net(nn.Module):
         self.blocks, self.first, self.told = nn.ModuleList(Both() for _ in range(3)), nn.Linear(12, WIDTH), nn.Linear(20, WIDTH)
         self.last = nn.LayerNorm(WIDTH)
 
-    def forward(self, x: Tensor, words: Tensor) -> Tensor:
+    def forward(self, x: Tensor, words: Tensor, places: Tensor | None = None, turned: bool = True) -> Tensor:
         x, words = self.first(x), self.told(words)
-        angles = torch.arange(x.shape[1])[:, None] / 100 ** (torch.arange(0, HEAD, 2) / HEAD)
-        table = torch.stack([angles.cos(), -angles.sin(), angles.sin(), angles.cos()], -1).unflatten(-1, (2, 2)).float()[None, None]
+        places = torch.arange(x.shape[1])[None] if places is None else places
+        angles = (places[..., None] / 100 ** (torch.arange(0, HEAD, 2) / HEAD))[:, None]
+        entries = [angles.cos(), -angles.sin(), angles.sin(), angles.cos()] if turned else [angles] * 4
+        table = torch.stack(entries, -1).unflatten(-1, (2, 2)).float()
         for block in self.blocks:
             x = block(x, words, table)
         out: Tensor = self.last(x)
@@ -54,3 +57,13 @@ def test_queries_and_keys_are_normed_before_they_are_rotated() -> None:
     report = screen.check(Net(), example_inputs=(torch.zeros(2, 17, 12), torch.zeros(2, 5, 20)))
     (sub, *_) = report.streams[0].kinds[0].sublayers
     assert (sub.role, sub.placement, sub.q_norm, sub.k_norm, sub.qk_norm) == ("attention", "pre", "per_head", "per_head", "per_head")
+
+
+@pytest.mark.parametrize("turned", [True, False])
+def test_tables_that_are_made_of_places_which_forward_is_given(turned: bool) -> None:
+    """Cosines and sines of an argument are at most 1 (Flux: "QK-norm none", and logits that could not be told); the argument itself has no bound."""
+    given = (torch.zeros(2, 17, 12), torch.zeros(2, 5, 20), torch.rand(2, 17), turned)
+    report = screen.check(Net(), example_inputs=given, spot_check=False)
+    (sub, *_) = report.streams[0].kinds[0].sublayers
+    assert (sub.role, sub.q_norm, sub.k_norm, sub.qk_norm) == ("attention", "per_head", "per_head", "per_head")
+    assert [f.outcome == "holds" for f in report.findings if f.code == "L201"] == [turned]

@@ -125,9 +125,18 @@ class Walk:
         node = self.graph.nodes[index]
         border = self.branch.border(index) if index != self.branch.output else None
         if border in ("raw", "earlier", "memory") and node.shape is not None:  # of several results each is a leaf
-            return self._leaf(index, border)
+            return self._of_numbers(node, border) or self._leaf(index, border)
         made = self._source(node) if not node.inputs and node.op in ("parameter", "buffer", "constant", "input") else self._by_rule(node)
         return self._checked(node, made)
+
+    def _of_numbers(self, node: Node, border: str) -> Value | None:
+        """What no weight has a part in and is bounded whatever it is made of: cosines and sines of places that forward is given."""
+        if border != "memory" or self.flow.keys[node.index] or not node.inputs:
+            return None
+        made = self._checked(node, self._by_rule(node))
+        size = made.norm() if isinstance(made, Value) else None
+        known = isinstance(size, Expr) and size.log(dict.fromkeys(size.symbols(), math.inf)) < math.inf
+        return made if isinstance(made, Value) and known else None
 
     def _checked(self, node: Node, made: Value | Multi) -> Value | Multi:
         """A rule whose shape is not the recorded one was not understood."""

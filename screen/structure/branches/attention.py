@@ -239,6 +239,8 @@ class Attention:
             inputs = [i for i in flow.graph.nodes[here].inputs if flow.data[i] is not learned]
             carried = inputs if learned else [i for i in inputs if self._same_rank(i, here)] or inputs  # pairs of features times a matrix each
             made = [i for i in carried if flow.keys[i]]  # beside tables of angles that are arguments
+            if not made and not learned and not any(map(self.branch.is_fed, carried)):
+                made = [i for i in inputs if flow.keys[i]]  # one entry of a pair, times two of a table
             stack.extend(made or carried)
         return tuple(found[n] for n in sorted(found)), tuple(passed[n] for n in sorted(passed)), bare
 
