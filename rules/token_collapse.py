@@ -234,7 +234,8 @@ def _collapse(facts: Facts, stream: Stream, apart: float | Unknown, tied: bool) 
     if isinstance(apart, Unknown):
         return _untold(facts, stream, f"`{stream.name}` has no identity path, and 1 − cos between its tokens is unknown:", apart)
     numbers = (("one_minus_cos", apart), ("depth", depth), ("norms_crossed", crossed))
-    why = f"every path crosses {crossed} norm{'' if crossed == 1 else 's'}" if crossed else f"it breaks at {stream.identity.breaks[0].words}"
+    breaks = f"it breaks at {stream.identity.breaks[0].words}" if stream.identity.breaks else "what its skips carry of the first state cancels"
+    why = f"every path crosses {crossed} norm{'' if crossed == 1 else 's'}" if crossed else breaks
     where = f"no identity path runs through `{stream.name}` ({why})"
     size = f"1 − cos between tokens is {apart:.2g} after {depth} blocks"
     theorem = "one block multiplies 1 − cos by about 1/(1 + v), v the gain of V and O" if crossed else ""
