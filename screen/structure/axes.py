@@ -139,7 +139,7 @@ class Features:
             return self._mixed(node, table)
         if node.op in ("unfold", "fold"):
             source = table[node.inputs[0]]
-            return _windowed(node, source) if source is not None else None
+            return _windowed(node, source) if source is not None and source.sure else None
         if kind in ("view", "part"):
             source = table[node.inputs[0]]
             return _viewed(self.flow, node, source) if source is not None else None
