@@ -322,18 +322,19 @@ def _lifting(facts: Facts, sublayer: Sublayer) -> tuple[str, ...]:
     bounds = analysis.bounds
     parts: dict[str, set[str]] = {n: set() for q in bounds.quantities if sum(size > 1 for size in q.part.sizes) > 1 for n in _made_of(q)}
     for q in bounds.quantities:
-        for name in _made_of(q):
+        for name in _made_of(q) if q.symbol in bounds.free else ():
             if name in parts:
                 parts[name].add(q.symbol)  # all its norms: a bound may take the smallest of them
+    divided = {q.symbol for q in bounds.quantities if q.part.fold is not None and q.part.fold.fixed}
     lifted, held = dict[str, None](), False
     for bound in _unbounded_logits(facts, sublayer):
+        held = held or not divided.isdisjoint(bound.symbols())
         for name, symbols in parts.items():
-            here = symbols.intersection(bound.symbols())
-            free = here & bounds.free
-            if free and bound.log({**dict.fromkeys(bound.symbols(), 1.0), **dict.fromkeys(free, math.inf)}) == math.inf:
-                lifted[name] = None
-            else:
-                held = held or bool(here)
+            if here := symbols.intersection(bound.symbols()):
+                if bound.log({**dict.fromkeys(bound.symbols(), 1.0), **dict.fromkeys(here, math.inf)}) == math.inf:
+                    lifted[name] = None
+                else:
+                    held = True
     return tuple(lifted) if held else ()
 
 
