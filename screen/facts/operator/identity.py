@@ -57,7 +57,9 @@ def _is_norm(reader: Reader, node: int) -> bool:
         if here in norms:
             return True
         data = [i for i in flow.graph.nodes[here].inputs if flow.data[i]]
-        own = any(flow.trained[i] for i in flow.graph.nodes[here].inputs) or flow.graph.nodes[here].op in ("mul", "div")
+        others = [i for i in flow.graph.nodes[here].inputs if i not in data]
+        number = flow.graph.nodes[here].op in ("mul", "div") and not any(flow.from_input[i] for i in others)
+        own = number or any(flow.trained[i] for i in others)
         if len(data) != 1 or not (own or flow.classes[here] == "view"):
             return False
         here = data[0]

@@ -280,10 +280,11 @@ class Mixer:
         of another argument by a map (a hypernetwork)."""
         flow, features = self.branch.flow, self.branch.norms.features
         data = [i for i in dict.fromkeys(flow.graph.nodes[product].inputs) if flow.data[i]]
-        axes = compared_axes(flow, flow.graph.nodes[product], data[-1])
-        if len(data) == 2 and axes is not None and features.holds(data[0], axes[:1]) and features.holds(data[1], (-2, -1)):
-            return not self.branch.is_fed(data[1])
-        return all(features.holds(i, (-2, -1)) for i in data)
+        if all(features.holds(i, (-2, -1)) for i in data):
+            return True
+        axes = compared_axes(flow, flow.graph.nodes[product], data[-1]) if len(data) == 2 else None
+        made = axes is not None and features.holds(data[0], axes[:1]) and features.holds(data[1], (-2, -1))
+        return made and not self.branch.is_fed(data[1])
 
     def _dispatches(self) -> bool:
         """Tokens are handed to experts by a product and collected by another: a choice made one value of each product, or between the two stand a
