@@ -137,9 +137,6 @@ class Features:
             return self._mapped(node, table)
         if kind == "product" or node.op == "scaled_dot_product_attention":
             return self._mixed(node, table)
-        if node.op in ("unfold", "fold"):
-            source = table[node.inputs[0]]
-            return _windowed(node, source) if source is not None and source.sure else None
         if kind in ("view", "part"):
             source = table[node.inputs[0]]
             return _viewed(self.flow, node, source) if source is not None else None
@@ -275,6 +272,8 @@ def _viewed(flow: Flow, node: Node, source: Layout) -> Layout | None:
     if node.op in _RESHAPES:
         cut = regrouped((atom for axis in source.axes for atom in axis), node.shape)
         return None if cut is None else replace(source, axes=cut)
+    if node.op in ("unfold", "fold"):
+        return _windowed(node, source) if source.sure else None
     kept = _indexed(flow, node, source)
     if kept is not None:
         return _resized(kept, node.shape) if len(kept.axes) == len(node.shape) else None

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -296,6 +297,11 @@ class Flow:
         if kind == "product":
             return len(data) >= 2 and not self.weighted[node.index] and not self.is_square(node) and self.copies_mixed(node) is None
         return bool(data)
+
+    @cached_property
+    def products(self) -> frozenset[int]:
+        """Products of values that mix their entries, no weight among them."""
+        return frozenset(i for i in itertools.compress(range(len(self.mixing)), self.mixing) if self.classes[i] == "product")
 
     @cached_property
     def key(self) -> tuple[bool, ...]:

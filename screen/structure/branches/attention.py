@@ -321,7 +321,7 @@ class Attention:
     def _pairwise(self) -> Iterator[Core]:
         """Products of queries with keys, each with each, that weigh values without a softmax: linear attention with its comparisons written out."""
         flow, features = self.branch.flow, self.branch.norms.features
-        for index in (i for i in self.branch.region if self._is_product(i) and not flow.weighted[i]):
+        for index in sorted(flow.products.intersection(self.branch.region))[:-1]:  # another one weighs by it
             node = flow.graph.nodes[index]
             data = [i for i in dict.fromkeys(node.inputs) if flow.data[i]]
             axes = compared_axes(flow, node, data[-1]) if len(data) == 2 else None
