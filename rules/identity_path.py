@@ -16,7 +16,7 @@ import math
 from dataclasses import replace
 
 from screen.facts.lipschitz_product import block_stretch, scale_of
-from screen.facts.queries import gain_of, is_straight_back, measured_gain, mixes_copies
+from screen.facts.queries import CANCELS, gain_of, is_straight_back, measured_gain, mixes_copies
 from screen.rule import Example, Facts, Number, Outcome, Rule, Stream, Unknown, at, blame, or_not_applicable
 
 RULE = Rule("D101", "identity-path", "backward", "D", "note", ("streams.identity", "claims"), "Xiong et al. 2020, theorem 1")
@@ -152,7 +152,7 @@ def _broken(stream: Stream, depth: int) -> Outcome:
     if breaks:
         what = f"it breaks at {breaks[0].words}" + (f" and crosses {crossed} norm{'' if crossed == 1 else 's'}" if crossed else "")
     elif not crossed:
-        what = "what its skips carry of the first state cancels"
+        what = CANCELS
     else:
         what = f"every path crosses {crossed} norm{'' if crossed == 1 else 's'} in {depth} block{'' if depth == 1 else 's'}"
     last = next((s.place for k in stream.kinds for s in k.sublayers if "C" in s.positions), None)

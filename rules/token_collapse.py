@@ -19,8 +19,8 @@ from dataclasses import replace
 from screen.facts.advice import deepnorm_code, smaller_helps
 from screen.facts.output_map import last_map
 from screen.facts.queries import (
-    COLLAPSED, EXPLOSIVE, FEWER, STARVED, UPDATE_LIMIT, basis_of, has_identity_path, mixes_copies, number_of, program_doubt, shares_weights, twins,
-    when_deeper,
+    CANCELS, COLLAPSED, EXPLOSIVE, FEWER, STARVED, UPDATE_LIMIT, basis_of, has_identity_path, mixes_copies, number_of, program_doubt, shares_weights,
+    twins, when_deeper,
 )  # fmt: skip
 from screen.facts.weight_gains import through_decoder
 from screen.rule import Example, Facts, Outcome, Place, Rule, Site, Stream, Sublayer, Unknown, at, blame, or_not_applicable
@@ -234,7 +234,7 @@ def _collapse(facts: Facts, stream: Stream, apart: float | Unknown, tied: bool) 
     if isinstance(apart, Unknown):
         return _untold(facts, stream, f"`{stream.name}` has no identity path, and 1 − cos between its tokens is unknown:", apart)
     numbers = (("one_minus_cos", apart), ("depth", depth), ("norms_crossed", crossed))
-    breaks = f"it breaks at {stream.identity.breaks[0].words}" if stream.identity.breaks else "what its skips carry of the first state cancels"
+    breaks = f"it breaks at {stream.identity.breaks[0].words}" if stream.identity.breaks else CANCELS
     why = f"every path crosses {crossed} norm{'' if crossed == 1 else 's'}" if crossed else breaks
     where = f"no identity path runs through `{stream.name}` ({why})"
     size = f"1 − cos between tokens is {apart:.2g} after {depth} blocks"

@@ -29,6 +29,8 @@ stream of linear growth grows 64 times)."""
 STARVED = 1e3
 """First-over-last gradient ratio beyond which, or below whose inverse, some blocks do not train beside others (issue of channel D; 1e5 for
 output norms alone at 64 blocks, 6 for pre-norm: review, item 31)."""
+CANCELS = "what its skips carry of the first state cancels"
+"""Why no identity path runs through a stream that crosses no norm and breaks nowhere."""
 STEEP = 10.0
 """First-over-last gradient ratio, or its inverse, up to which gradients that are exponential in depth do little harm at the depth that there is."""
 DEEPER = 4
@@ -463,6 +465,7 @@ def _is_of_size(facts: Facts, sublayer: Sublayer, size: float) -> bool:
 
 
 __all__ = [
+    "CANCELS",
     "COLLAPSED", "EXPLOSIVE", "FEW", "FEWER", "FLAT", "MODEST", "ROUNDING", "STARVED", "STEEP", "UPDATE_LIMIT", "are_logits_bounded", "basis_of",
     "before", "beside_products", "branches", "claim_of", "do_logits_stay", "free_softmaxes", "free_weight", "gain_of", "grows_with_stream",
     "growth_of", "has_identity_path", "has_no_scale", "has_softmax", "is_held", "is_input_bounded", "is_output_bounded", "is_renormalised",

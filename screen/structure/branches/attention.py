@@ -9,7 +9,7 @@ from functools import cached_property
 
 from screen.graph import numel
 from screen.structure.branches.branch import Branch
-from screen.structure.branches.compared import compared_axes, runs_over
+from screen.structure.branches.compared import compared_axes, multiplied, runs_over
 from screen.structure.dataflow import strip
 from screen.structure.types import Norm, QKNorm, Unknown
 
@@ -93,7 +93,7 @@ class Attention:
                 continue
             seen.add(node)
             here = flow.graph.nodes[node]
-            if flow.classes[node] == "product" and flow.mixing[node]:
+            if node in flow.products:
                 data = [i for i in here.inputs if flow.data[i]]
                 if len(data) == 3:
                     data = data[1:]
@@ -130,13 +130,10 @@ class Attention:
             data = [i for i in node.inputs if flow.data[i]]
             shapes = [flow.graph.nodes[i].shape for i in data]
             spread = node.op in ("add", "sub") and len(data) == 2 and node.shape not in shapes
-            if len(data) == 2 and length in (node.shape or ()) and (spread or node.op == "cdist" or self._is_product(index)):
+            if len(data) == 2 and length in (node.shape or ()) and (spread or node.op == "cdist" or index in flow.products):
                 return index, data[0], data[1]
             stack.extend(data)
         return None
-
-    def _is_product(self, node: int) -> bool:
-        return self.branch.flow.classes[node] == "product" and self.branch.flow.mixing[node]
 
     def _picks(self, node: int) -> bool:
         """`torch.max(logits, lowest)`: the larger of two, entry by entry."""
@@ -322,22 +319,20 @@ class Attention:
         """Products of queries with keys, each with each, that weigh values without a softmax: linear attention with its comparisons written out."""
         flow, features = self.branch.flow, self.branch.norms.features
         for index in sorted(flow.products.intersection(self.branch.region))[:-1]:  # another one weighs by it
-            node = flow.graph.nodes[index]
-            data = [i for i in dict.fromkeys(node.inputs) if flow.data[i]]
-            axes = compared_axes(flow, node, data[-1]) if len(data) == 2 else None
-            if axes is None or axes[1] < -2:
+            if (pair := multiplied(flow, flow.graph.nodes[index])) is None or pair[1][1] < -2:
                 continue
+            (q, k), axes = pair
             keys = -3 - axes[1]  # the other of the last two axes
-            over_features = features.holds(data[0], axes[:1]) and features.holds(data[1], axes[1:])
-            if over_features and features.spans_others(data[1], (keys,)) and (weighed := self._weighed_by(index)) is not None:
-                yield Core(index, data[0], data[1], weighed, False, axes)
+            over_features = features.holds(q, axes[:1]) and features.holds(k, axes[1:])
+            if over_features and features.spans_others(k, (keys,)) and (weighed := self._weighed_by(index)) is not None:
+                yield Core(index, q, k, weighed, False, axes)
 
     def _weighed_by(self, product: int) -> int | None:
         """What the first product behind one multiplies the result by, if that is changed entry by entry at most."""
         flow, nodes = self.branch.flow, self.branch.flow.graph.nodes
         reach = {product}
         for index in (i for i in self.branch.region if i > product and reach.intersection(nodes[i].inputs)):
-            if self._is_product(index):
+            if index in flow.products:
                 others = [i for i in nodes[index].inputs if flow.data[i] and not flow.depends(i, product)]
                 return others[-1] if others else None
             if nodes[index].shape == nodes[product].shape or flow.classes[index] == "view":
@@ -355,7 +350,7 @@ class Attention:
             seen.add(node)
             here = flow.graph.nodes[node]
             data = [i for i in here.inputs if flow.data[i]]
-            if self._is_product(node):
+            if node in flow.products:
                 alike = len(data) == 2 and not flow.weighted[node] and here.shape == flow.graph.nodes[core.node].shape
                 if alike and {*data} != {core.q, core.k} and not any(map(self.from_memory, data)):
                     yield Core(node, data[0], data[1], None, core.softmax, compared_axes(flow, here, data[1]))

@@ -122,7 +122,7 @@ class Branch(Region):
         while node in self.members:
             here = flow.graph.nodes[node]
             data = [i for i in dict.fromkeys(here.inputs) if flow.data[i]]
-            if flow.classes[node] == "product" and flow.mixing[node]:
+            if node in flow.products:
                 return len(data) == 2
             if here.op == "add" and len(data) == 2:
                 products = [self._compares(i, found) for i in data]

@@ -30,6 +30,14 @@ def compared_axes(flow: Flow, node: Node, second: int) -> tuple[int, int] | None
     return None
 
 
+def multiplied(flow: Flow, product: Node) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    """The two values that a product multiplies, and the axes (negative) of both that it sums over; None of other than two, or where these are not
+    read."""
+    data = [i for i in dict.fromkeys(product.inputs) if flow.data[i]]
+    axes = compared_axes(flow, product, data[1]) if len(data) == 2 else None
+    return None if axes is None else ((data[0], data[1]), axes)
+
+
 @dataclass(frozen=True)
 class _Followed(Features):
     """Axes that a norm runs over, in place of features, of the values made of it by views and entry by entry."""
@@ -65,4 +73,4 @@ def runs_over(flow: Flow, norm: Norm, value: int, axis: int) -> bool | None:
     return layout.holds(axis) or [a for a in range(-len(layout.axes), 0) if layout.any(a)] == [axis]
 
 
-__all__ = ["compared_axes", "runs_over"]
+__all__ = ["compared_axes", "multiplied", "runs_over"]

@@ -9,7 +9,7 @@ from functools import cached_property
 from screen.graph import Node, numel
 from screen.structure.branches.attention import Attention
 from screen.structure.branches.branch import Branch
-from screen.structure.branches.compared import compared_axes
+from screen.structure.branches.compared import multiplied
 from screen.structure.branches.weight_maps import Maps
 from screen.structure.branches.weights import is_depthwise, slices_of, weights_of
 from screen.structure.dataflow import axes_of, mask_of, strip
@@ -101,7 +101,7 @@ class Mixer:
     def _is_predicted(self) -> bool:
         """Whether its one product weighs values by a softmax of what a map makes of each place (outlook attention, a dense synthesizer)."""
         flow = self.branch.flow
-        products = [i for i in self.branch.region if flow.classes[i] == "product" and flow.mixing[i]]
+        products = sorted(flow.products.intersection(self.branch.region))
         softmaxes = [i for i in self.branch.region if flow.classes[i] == "softmax" and flow.data[i]]
         return len(products) == 1 and any(self._reads(products[0], i) and self.attention.weighs(i) is not None for i in softmaxes)
 
@@ -262,16 +262,15 @@ class Mixer:
 
     def _products(self) -> bool:
         flow = self.branch.flow
-        found = {i for i in self.branch.region if flow.classes[i] == "product" and flow.mixing[i]}
+        found = flow.products.intersection(self.branch.region)
         return any(not (self._is_of_each_token(i) or self._is_over_edges(i)) for i in found - self.attention.over_states)
 
     def _is_over_edges(self, product: int) -> bool:
         """Whether tokens are summed by an argument of forward that nothing maps: the adjacency of a graph."""
         flow, features = self.branch.flow, self.branch.norms.features
-        data = [i for i in dict.fromkeys(flow.graph.nodes[product].inputs) if flow.data[i]]
-        axes = compared_axes(flow, flow.graph.nodes[product], data[-1])
-        if len(data) != 2 or axes is None:
+        if (pair := multiplied(flow, flow.graph.nodes[product])) is None:
             return False
+        data, axes = pair
         given = [not flow.keys[i] and not self.branch.is_fed(i) for i in data]
         return any(one and features.spans_others(other, (axis,)) for one, other, axis in zip(given, data[::-1], axes[::-1], strict=True))
 
@@ -279,18 +278,18 @@ class Mixer:
         """Whether a product of two values is one of the features of each token alone: outputs of experts by their shares, tokens times a matrix made
         of another argument by a map (a hypernetwork)."""
         flow, features = self.branch.flow, self.branch.norms.features
-        data = [i for i in dict.fromkeys(flow.graph.nodes[product].inputs) if flow.data[i]]
-        if all(features.holds(i, (-2, -1)) for i in data):
+        if all(features.holds(i, (-2, -1)) for i in flow.graph.nodes[product].inputs if flow.data[i]):
             return True
-        axes = compared_axes(flow, flow.graph.nodes[product], data[-1]) if len(data) == 2 else None
-        made = axes is not None and features.holds(data[0], axes[:1]) and features.holds(data[1], (-2, -1))
-        return made and not self.branch.is_fed(data[1])
+        if (pair := multiplied(flow, flow.graph.nodes[product])) is None:
+            return False
+        (tokens, matrix), axes = pair
+        return features.holds(tokens, axes[:1]) and features.holds(matrix, (-2, -1)) and not self.branch.is_fed(matrix)
 
     def _dispatches(self) -> bool:
         """Tokens are handed to experts by a product and collected by another: a choice made one value of each product, or between the two stand a
         weighted map and its activation, which no attention without softmax has there."""
         flow = self.branch.flow
-        products = [n for n in self.branch.region if flow.classes[n] == "product" and flow.mixing[n]]
+        products = sorted(flow.products.intersection(self.branch.region))
         pairs = [[i for i in flow.graph.nodes[n].inputs if flow.data[i]] for n in products]
         chosen = mask_of(i for i in self.branch.region if flow.graph.nodes[i].op in _CHOICES)
         if chosen and all(any((flow.ancestors[i] | 1 << i) & chosen for i in pair) for pair in pairs):
@@ -424,7 +423,7 @@ class Mixer:
                 axes, here = axes_of(flow.operand(here, 1, "dim"), len(nodes[here.inputs[0]].shape or ())), nodes[self._behind_views(here.inputs[0])]
                 each = here.op == "mul" and features.holds(here.index, axes)
             else:
-                each = flow.classes[index] == "product" and flow.mixing[index] and self._is_of_each_token(index)
+                each = index in flow.products and self._is_of_each_token(index)
             data = [i for i in dict.fromkeys(here.inputs) if flow.data[i]]
             if each and len(data) == 2 and [bool(flow.keys[i] & experts) for i in data].count(True) == 1 and all(flow.keys[i] for i in data):
                 return True
