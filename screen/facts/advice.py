@@ -8,7 +8,7 @@ from typing import Literal
 
 from screen.calculi.analysis import sure
 from screen.calculi.bounds import Expr
-from screen.calculi.meanfield import Recursion, with_smaller_weights
+from screen.calculi.meanfield import Ends, Recursion, with_smaller_weights
 from screen.facts.queries import (
     MODEST, branches, claim_of, do_logits_stay, gain_of, has_softmax, is_input_bounded, only_beside_grows, reader_of,
     unbounded_softmax,
@@ -86,7 +86,7 @@ def smaller_helps(facts: Facts, stream: Stream, of: Literal["gradients", "tokens
     return False
 
 
-def _unlike(found: Recursion | Unknown) -> float | None:
+def _unlike(found: Recursion | Ends | Unknown) -> float | None:
     """The larger logarithm of how much gradients of the first block and the last one differ, and of how much the stream grows."""
     if isinstance(found, Unknown) or found.predicted_ratio == math.inf:
         return None if isinstance(found, Unknown) else math.inf
@@ -95,7 +95,7 @@ def _unlike(found: Recursion | Unknown) -> float | None:
     return max(abs(math.log(found.gradient_ratio)), math.log(found.predicted_ratio))
 
 
-def _alike(found: Recursion | Unknown) -> float | None:
+def _alike(found: Recursion | Ends | Unknown) -> float | None:
     """How far tokens have come together, in logarithms of 1 − cos."""
     apart = found if isinstance(found, Unknown) else found.one_minus_cos
     return None if isinstance(apart, Unknown) else -math.log(max(apart, 1e-300))

@@ -18,7 +18,7 @@ from screen.calculi.meanfield.moments import Gradient, Moments
 from screen.calculi.meanfield.program import Program
 from screen.calculi.meanfield.propagate import Forward, Stack, backward, forward, value_gains
 from screen.calculi.meanfield.readout import above, begins_otherwise, read_out
-from screen.calculi.meanfield.result import NOT_COMPUTED, Law, Recursion, ratio_of, read, silent
+from screen.calculi.meanfield.result import NOT_COMPUTED, Ends, Law, Recursion, ends, ratio_of, read, silent
 from screen.calculi.meanfield.second_stream import Two, carried_by_two, first_update_of_two, second_of
 from screen.calculi.meanfield.smaller import smaller
 from screen.calculi.meanfield.stack_of_stream import DIFFERENT, Builder, layer_by_layer
@@ -98,10 +98,10 @@ def _builder(stream: Stream, graph: Graph, tokens: int | None, streams: tuple[St
 
 def with_smaller_weights(
     stream: Stream, graph: Graph, depth: int, times: float, *, streams: tuple[Stream, ...], norms: Mapping[int, Norm]
-) -> Recursion | Unknown:
-    """The recursion of a stream whose branches start with weights that are so many times as large, over as many tokens."""
+) -> Ends | Unknown:
+    """What the recursion says of the ends of a stream whose branches start with weights that are so many times as large, over as many tokens."""
     try:
-        return read(smaller(_builder(stream, graph, None, streams, norms).stack(depth), times), {}, ())
+        return ends(smaller(_builder(stream, graph, None, streams, norms).stack(depth), times))
     except Stop as stop:
         return stop.unknown
 
@@ -300,4 +300,4 @@ def _assumptions(builder: Builder, tokens: int) -> tuple[str, ...]:
     return (*always, *((LIVE,) if live else ()), *sorted(builder.assumptions))
 
 
-__all__ = ["FirstUpdate", "Law", "Recursion", "Start", "Uneven", "first_update_of", "recursion_of", "with_smaller_weights"]
+__all__ = ["Ends", "FirstUpdate", "Law", "Recursion", "Start", "Uneven", "first_update_of", "recursion_of", "with_smaller_weights"]

@@ -245,11 +245,17 @@ def rows(step: Attend, slots: Mapping[int, State]) -> tuple[Array, Array, Array]
     query, key = mean_of(slots[step.query]), mean_of(slots[step.key])
     places = step.variance({slot: mean_of(slots[slot]) for slot, _ in step.places})
     spread, alike = step.core.spread(query, key, places), step.core.alike(query, key, places)
+    return _rows(len(slots[step.query][0]), spread, alike)
+
+
+@lru_cache(maxsize=2 * MOST)
+def _rows(tokens: int, spread: float, alike: float) -> tuple[Array, Array, Array]:
+    """The same block is asked for its rows on the way forward and twice on the way back."""
     (high, part), (right, side) = _place(SPREADS, spread), _place(COSINES, alike)
-    picks, jumps, meets = tables(len(slots[step.query][0]))
+    picks, jumps, meets = tables(tokens)
     pick, jump, line = ((1 - part) * t[high - 1] + part * t[high] for t in (picks, jumps, meets[:, right - 1 : right + 1]))
     upper, fade = (1 - side) * line[0] + side * line[1], SPREADS[-1] / max(spread, SPREADS[-1])
-    return 1 - fade * (1 - pick), fade * jump, np.asarray(upper + np.triu(upper, 1).T)
+    return 1 - fade * (1 - pick), fade * jump, upper + np.triu(upper, 1).T
 
 
 def _place(grid: Sequence[float], value: float) -> tuple[int, float]:

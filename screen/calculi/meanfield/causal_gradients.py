@@ -94,7 +94,7 @@ def _weights(program: Program, slots: Mapping[int, State], backs: Mapping[int, A
     for step in program.linears:
         q, apart = slots[step.source]
         g = backs[step.target] / step.experts
-        per = np.maximum((g * together(q, apart)).sum((-1, -2)) / n, 0.0)
+        per = np.maximum(np.einsum("bij,ij->b", g, together(q, apart)) / n, 0.0)
         total = total + step.entries * per + step.outputs * np.maximum(g.sum((-1, -2)) / n, 0.0)
         last = per
     return total, last
@@ -174,27 +174,33 @@ def _mixed(step: Mix, slots: Mapping[int, State], g: Array) -> list[tuple[int, A
 
 def attended(step: Attend, slots: Mapping[int, State], g: Array, loud: NDArray[np.bool_]) -> list[tuple[int, Array]]:
     query, key, value = slots[step.query], slots[step.key], slots[step.value]
-    core, n, heard = step.core, len(query[0]), loud[:, None, None]
+    core, n = step.core, len(query[0])
     if not core.causal:
-        return _open(step, slots, g, heard)
+        return _open(step, slots, g, loud[:, None, None])
     pick, jump, meet = rows(step, slots)
-    count = np.arange(1, n + 1)
-    low, own = np.minimum.outer(count, count), np.eye(n, dtype=bool)
+    low, high, own, others = _keys(n)
     same = np.where(own, pick, meet)
-    others = np.outer(count, count) - low
-    to_value = np.where(own, _later(g * same / low), _later(g * np.where(others > 0, (1 - same) / np.maximum(others, 1), 0.0)))
+    to_value = _with_diagonal(_later(g * np.where(others > 0, (1 - same) / np.maximum(others, 1), 0.0)), _later_alike(g, same / low))
     slope = core.slope(mean_of(query), mean_of(key), step.variance({slot: mean_of(slots[slot]) for slot, _ in step.places}))
     root = np.sqrt(jump / pick)
     steep = np.where(own, jump, np.outer(root, root) * meet)
     value_gap, key_gap = (_first(apart)[low - 1] for _, apart in (value, key))
-    logits = np.where(heard, core.width * slope * g * steep * value_gap, 0.0)
-    to_query = core.scale**2 * logits * key_gap
-    each = core.scale**2 * logits * together(*query) / low
-    less = -_later(each / np.maximum(low - 1, 1))
-    high = np.maximum.outer(count, count) - 1
-    to_key = np.where(own, _later(each), np.einsum("bii->bi", less)[:, high])
+    logits = g * (core.width * slope * steep * value_gap)
+    logits[~loud] = 0.0
+    to_query = logits * (core.scale**2 * key_gap)
+    each = core.scale**2 * together(*query) / low
+    apart = -_later_alike(logits, each / np.maximum(low - 1, 1))
+    to_key = _with_diagonal(apart[:, high], _later_alike(logits, each))
     places = [(slot, np.where(own, square / core.width * logits, 0.0)) for slot, square in step.places]
     return [(step.query, to_query), (step.key, to_key), (step.value, to_value), *places]
+
+
+@lru_cache(maxsize=4)
+def _keys(n: int) -> tuple[NDArray[np.int_], NDArray[np.int_], NDArray[np.bool_], NDArray[np.int_]]:
+    """Of rows i and k: the keys that both see, the place of the later one, whether they are one, and the pairs of unlike keys."""
+    count = np.arange(1, n + 1)
+    low = np.minimum.outer(count, count)
+    return low, np.maximum.outer(count, count) - 1, np.eye(n, dtype=bool), np.outer(count, count) - low
 
 
 def _open(step: Attend, slots: Mapping[int, State], g: Array, heard: NDArray[np.bool_]) -> list[tuple[int, Array]]:
@@ -218,6 +224,18 @@ def _later(values: Array) -> Array:
     """Sums over i ≥ j and k ≥ l."""
     turned = np.ascontiguousarray(values[..., ::-1, ::-1])
     return np.asarray(turned.cumsum(-1).cumsum(-2)[..., ::-1, ::-1])
+
+
+def _later_alike(values: Array, times: Array) -> Array:
+    """Sums of `values · times` over i ≥ j and k ≥ j."""
+    each = np.einsum("bik,ik->bi", values, np.triu(times)) + np.einsum("bik,ik->bk", values, np.tril(times, -1))
+    return np.asarray(each[:, ::-1].cumsum(-1)[:, ::-1])
+
+
+def _with_diagonal(values: Array, own: Array) -> Array:
+    """The same array, its diagonals replaced."""
+    np.einsum("bii->bi", values)[...] = own
+    return values
 
 
 def _first(apart: Array) -> Array:

@@ -114,6 +114,15 @@ class Recursion:
         return replace(self, **unknown)
 
 
+@dataclass(frozen=True)
+class Ends:
+    """What is told of the first block beside the last one, as in `Recursion`."""
+
+    gradient_ratio: float | Unknown
+    predicted_ratio: float
+    one_minus_cos: float | Unknown
+
+
 GRADIENTS = (
     "gradient_ratio",
     "ratio_without_logits",
@@ -132,9 +141,8 @@ def _geometric(values: Sequence[float]) -> float:
 
 def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tuple[str, ...], run: Forward | None = None) -> Recursion:
     """Run the recursion, unless `run` is what it came to, and read it off."""
-    run, depth = run or (tied_weights.forward(stack) if stack.tied else forward(stack)), len(stack.blocks)
-    rms = [math.sqrt(s.power) for s in run.states]
-    rms += [math.inf] * (depth - len(rms))
+    run, depth = run or _forward(stack), len(stack.blocks)
+    rms = _rms(stack, run)
     blame, mute = _blame(rms[-1]), silent(stack, run)
     positions = cache(partial(states_of, stack))
     last = run.states[-1]
@@ -149,7 +157,7 @@ def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tupl
         rms_exponent=_slope(sizes, depth) if whole else Unknown("the stream is zero, or leaves the range of floats"),
         cosine=apart if isinstance(apart, Unknown) else 1.0 - apart,
         one_minus_cos=apart,
-        predicted_ratio=rms[-1] / rms[0] if rms[0] > 0 else math.inf,
+        predicted_ratio=_grown(rms),
         rms_read=_geometric([math.sqrt(stack.start.power), *rms[:-1]]),
         deepnorm_number=_deepnorm(stack),
         gains=MappingProxyType(dict(gains)),
@@ -160,6 +168,38 @@ def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tupl
         logits=MappingProxyType(logits),
         **(_gradients(stack, run, depth, positions) if mute is None else dict.fromkeys(GRADIENTS, mute)),
     )
+
+
+def ends(stack: Stack) -> Ends:
+    """The same numbers as `read` gives, and no others: one pass back, no logits and no laws of depth."""
+    run, positions = _forward(stack), cache(partial(states_of, stack))
+    rms = _rms(stack, run)
+    blame, mute = _blame(rms[-1]), silent(stack, run)
+    apart = blame if blame is not None else _apart(stack, run.states[-1], positions)[0]
+    return Ends(mute or _ratio(stack, run, positions), _grown(rms), apart)
+
+
+def _forward(stack: Stack) -> Forward:
+    return tied_weights.forward(stack) if stack.tied else forward(stack)
+
+
+def _rms(stack: Stack, run: Forward) -> list[float]:
+    """Of the state after each block; inf from where it leaves the range of floats."""
+    found = [math.sqrt(s.power) for s in run.states]
+    return found + [math.inf] * (len(stack.blocks) - len(found))
+
+
+def _grown(rms: Sequence[float]) -> float:
+    return rms[-1] / rms[0] if rms[0] > 0 else math.inf
+
+
+def _ratio(stack: Stack, run: Forward, positions: Positions) -> float | Unknown:
+    """The gradient of the first block over that of the last one, by one pass."""
+    depth = len(stack.blocks)
+    if is_causal(stack) and causal_gradients.is_read(stack):
+        [back] = causal_gradients.backward(stack, (Pass(depth),), positions())
+        return ratio_of(back)
+    return ratio_of(backward(stack, run, depth))
 
 
 def _logits(run: Forward) -> dict[str, dict[int, float]]:
@@ -318,4 +358,4 @@ def _block_number(block: Block) -> float | None:
     return total
 
 
-__all__ = ["Law", "Recursion", "ratio_of", "read", "silent"]
+__all__ = ["Ends", "Law", "Recursion", "ends", "ratio_of", "read", "silent"]
