@@ -74,6 +74,8 @@ class Mixer:
             return "ssm"  # s ← A s + B u with one A for all tokens
         if self._is_recurrent():
             return "rnn"
+        if self._products() and self._joins_pairs():
+            return "other"
         if self._products() and not self._dispatches():
             return "attention" if self._is_predicted() else "linear_attention"
         if self._products() or self._chooses():
@@ -284,6 +286,15 @@ class Mixer:
             return False
         (tokens, matrix), axes = pair
         return features.holds(tokens, axes[:1]) and features.holds(matrix, (-2, -1)) and not self.branch.is_fed(matrix)
+
+    def _joins_pairs(self) -> bool:
+        """Whether all products are of pairs of tokens, z_ik·z_jk summed over the tokens k and of each feature by itself (a triangular update): nothing
+        compares features, and no tokens are weighed."""
+        flow, spans = self.branch.flow, self.branch.norms.features.spans_others
+        found = [multiplied(flow, flow.graph.nodes[i]) for i in flow.products.intersection(self.branch.region)]
+        return all(
+            pair is not None and all(spans(value, (axis,)) and spans(value, (-3 - axis,)) for value, axis in zip(*pair, strict=True)) for pair in found
+        )
 
     def _dispatches(self) -> bool:
         """Tokens are handed to experts by a product and collected by another: a choice made one value of each product, or between the two stand a
