@@ -65,6 +65,21 @@ class Again(nn.Module):
         return x
 
 
+class Beside(nn.Module):
+    """Each net reads a norm of the stream, beside it what came in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(D) for _ in range(DEPTH))
+        self.nets = nn.ModuleList(nn.Sequential(nn.Linear(2 * D, D), nn.ReLU(), line()) for _ in range(DEPTH))
+
+    def forward(self, x: Tensor) -> Tensor:
+        first = x
+        for norm, net in zip(self.norms, self.nets, strict=True):
+            x = x + net(torch.cat([norm(x), first], -1))
+        return x
+
+
 class Turned(nn.Module):
     """A part of the stream in the direction that a map points to is added: no weight makes it larger."""
 
@@ -117,6 +132,13 @@ def test_what_is_made_of_the_first_state_does_not_grow_with_the_stream() -> None
     found = report("Again")
     assert next(c.value for c in found.claims if c.claim == "growth" and c.weights == "fixed") == "linear"
     assert not any("grows with the stream" in m for m in messages(found, "R201"))
+
+
+@pytest.mark.parametrize("name", ["Again", "Beside"])
+def test_more_of_a_larger_input_refutes_no_law_of_depth(name: str) -> None:
+    """It was measured as a growth of the stream: 7,000 times more at 10,000 times the input."""
+    [law] = [c for c in report(name).claims if c.claim == "growth" and c.weights == "fixed"]
+    assert law.value == "linear" and law.measured is not None and law.measured.agrees is not False
 
 
 @pytest.mark.parametrize(("name", "law"), [("Forecasts", None), ("ForecastsNormed", "linear")])
