@@ -48,8 +48,8 @@ def _states_read(reader: Reader, stream: Stream, kind: Kind, sublayer: Sublayer)
 
 
 def reads_first_state(facts: Facts, stream: Stream) -> bool:
-    """Whether some branch of every block reads what stood before the first one, alone or without a norm beside others: it adds more where the input is
-    larger, and no more where there are more blocks."""
+    """Whether some branch of every block reads what stood before the first one, alone or without a norm beside others: it adds more where the input
+    is larger, and no more where there are more blocks."""
     subs = [(k, s) for k in stream.kinds for s in k.sublayers]
     return any(not reads_grown_state(facts, stream, k, s) for k, s in subs) or any(_reads_first_beside(facts, stream, s) for _, s in subs)
 

@@ -127,7 +127,7 @@ def carried(flow: Flow, norms: Norms, states: Sequence[int]) -> Carried | None:
     handed = frozenset((*begins, *ends, *(n for n in states if graph.nodes[n].shape in whole))).union(*read)
     forms = Forms(flow, norms, handed)
     inner = (n for n in sorted(handed) if graph.nodes[n].op != "input")
-    table = {n: resolved(n, forms.inside(n)) for n in inner}
+    table = {n: resolved(n, forms) for n in inner}
     table |= {n: State(n, {}, None, None, False) for n in handed if graph.nodes[n].op == "input" and n not in begins}
     return Carried(flow, begins, ends, table, own[-1][0] - own[-2][0])
 

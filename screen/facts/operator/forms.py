@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from screen.facts.operator import layouts, shares
 from screen.facts.operator.gates import RANGES, coefficient
 from screen.facts.operator.layouts import Layout
-from screen.facts.operator.polynomial import ONE, Atom, Polynomial, of_atom
+from screen.facts.operator.polynomial import ONE, Atom, Kind, Polynomial, of_atom
 from screen.facts.operator.polynomial import number as constant
 from screen.graph import Node, Ref
 from screen.structure.copies import Weighing, weighing_of
@@ -111,14 +111,15 @@ class Forms:
         shape, wanted = self.flow.graph.nodes[source].shape, node.shape
         if shape == wanted or not form.terms or shape is None or wanted is None:
             return form
-        times = math.prod(wanted) / max(math.prod(shape), 1)
         table: dict[Key, Polynomial] = {}
         for (origin, layout), p in form.terms.items():
             if math.prod(layout.sizes) == math.prod(wanted):  # an average, kept in the shape of what it averages
                 table[origin, layout] = p
             else:
                 key = (origin, layouts.whole(self._shape(origin)))
-                table[key] = p * of_atom(Atom(("repeated", layout, wanted), "part")).scaled(math.sqrt(times))
+                times = math.prod(wanted) / max(math.prod(shape), math.prod(layout.sizes), 1)
+                repeated = Atom(("repeated", layout, wanted), "repeat", entries=max(1.0, times))
+                table[key] = p * (of_atom(repeated) if layouts.is_permuted(layout) else of_atom(replace(repeated, kind="part")))
         return Form(table, form.rest, form.lost, form.trained)
 
     def _shape(self, index: int) -> tuple[int, ...]:
@@ -162,16 +163,20 @@ def _moved(forms: Forms, node: Node, form: Form, move: object) -> Form:
     table: dict[Key, Polynomial] = {}
     shape = forms.flow.graph.nodes[node.inputs[0]].shape or ()
     for (source, layout), p in form.terms.items():
-        averaged = math.prod(layout.sizes) != math.prod(shape)
-        new = (layout if node.op in _KEEPS_AXES else None) if averaged else move(layout)
+        here, whole = math.prod(shape), math.prod(layout.sizes)  # fewer entries than it is said to have: averages without their copies
+        kept = node.op in _KEEPS_AXES and (whole > here or node.op not in _REPEATS)
+        new = move(layout) if whole == here else layout if kept else None
         if new is not None:
             table[source, new] = table[source, new] + p if (source, new) in table else p
             continue
-        kept = not averaged and math.prod(node.shape or ()) == math.prod(shape) and node.op in _PERMUTES
-        atom = Atom((node.op, *map(str, node.args[1:]), *map(str, node.kwargs), layout.strides), "permutation" if kept else "part")
-        key = (source, layout if kept and node.shape == shape else layouts.whole(forms._shape(source)))
-        repeats = math.sqrt(max(1.0, math.prod(node.shape or ()) / max(math.prod(shape), 1), _times(forms.flow, node)))
-        table[key] = (table[key] if key in table else Polynomial(())) + p * of_atom(atom).scaled(repeats)
+        entries, known = math.prod(node.shape or ()), max(whole, here, 1)
+        times = max(1.0, entries / known, _times(forms.flow, node))
+        permuted = whole <= here == entries and node.op in _PERMUTES
+        repeated = node.op in _REPEATS and layouts.is_permuted(layout) and entries >= known
+        kind: Kind = "permutation" if permuted else "repeat" if repeated else "part"
+        atom = Atom((node.op, *map(str, node.args[1:]), *map(str, node.kwargs), layout.strides), kind, entries=times)
+        key = (source, layout if permuted and node.shape == shape else layouts.whole(forms._shape(source)))
+        table[key] = (table[key] if key in table else Polynomial(())) + p * of_atom(atom)
     return Form(table, form.rest, form.lost, form.trained)
 
 
@@ -193,6 +198,8 @@ def _times(flow: Flow, node: Node) -> float:
 _KEEPS_AXES = frozenset(
     {"unsqueeze", "squeeze", "expand", "expand_as", "to", "contiguous", "clone", "type", "float", "dropout", "detach", "broadcast_to"}
 )
+_REPEATS = frozenset({"repeat_interleave", "repeat", "tile", "expand", "expand_as", "broadcast_to"})
+"""All entries, each as often as all others."""
 _PERMUTES = frozenset({"flip", "roll", "view", "reshape", "rot90", "flatten", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle"})
 
 

@@ -1,7 +1,8 @@
 """Coefficients of identity paths: polynomials with known numbers in atoms whose values are not numbers.
 
 An atom is a multiplier (a gate made from the data, a learned scale) with the range of its entries, or a linear map of the stream with operator
-norm one (an average over an axis, a permutation of entries, a part of them). Sums over paths cancel exactly: (1 − g) + g is 1 whatever g is.
+norm one (an average over an axis, a permutation of entries, a part of them), or one that repeats all entries k times and has √k. An average that
+is kept without its copies has 1/√k: what averages and repeats again has norm one. Sums over paths cancel exactly: (1 − g) + g is 1 whatever g is.
 Operator norms are those of the largest entry: a gate that differs from entry to entry takes values from two places (g·x + (1 − g)·Px), where the
 2-norm may gain √2 and the largest entry nothing. Where all entries share their gates the 2-norm has the same bounds.
 """
@@ -15,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["gate", "average", "permutation", "part"]
+Kind = Literal["gate", "average", "permutation", "repeat", "part"]
 MOST_MONOMIALS = 32
 MOST_GATES = 8
 """Gates of one coefficient whose corners are tried: a polynomial that is linear in each takes its extremes there."""
@@ -38,6 +39,8 @@ class Atom:
     """Of a gate: all its entries are one number (a number per token or channel is not)."""
     fixed: bool = False
     """Of a gate: its entries are constants of the program, so that both ends of its range are taken."""
+    entries: float = 1.0
+    """Of `repeat`: how many entries it makes of one; 1/k where it is the average of k without its copies."""
 
 
 Monomial = tuple[Atom, ...]
@@ -107,8 +110,8 @@ class Polynomial:
 
     @property
     def gain(self) -> Range:
-        """Range of its operator norm. The constant vector along an axis is fixed by averages and permutations: the polynomial at one is a lower
-        bound; the sum of the absolute coefficients an upper one."""
+        """Range of its operator norm. The constant vector along an axis is fixed by averages, permutations and what repeats again what was averaged:
+        the polynomial at one is a lower bound; the sum of the absolute coefficients an upper one."""
         if (value := self.number) is not None:
             return Range(abs(value), abs(value))
         if len(self.terms) == 1:
@@ -137,7 +140,7 @@ class Polynomial:
         groups = self._groups(gates)
         if (of_rest := _projected(groups)) is not None:
             return of_rest, of_rest
-        parts = any(a.kind == "part" for rest in groups for a in rest)
+        parts = any(a.kind == "part" for rest in groups for a in rest) or any(_size(rest) > 1 for rest in groups)
         upper = sum(map(abs, groups.values()))
         return (0.0 if parts else abs(sum(groups.values()))), upper
 
@@ -152,7 +155,7 @@ class Polynomial:
         groups: dict[Monomial, float] = {}
         for monomial, c in self.terms:
             rest = tuple(a for a in monomial if a.kind != "gate")
-            groups[rest] = groups.get(rest, 0.0) + c * math.prod(gates[a] for a in monomial if a.kind == "gate")
+            groups[rest] = groups.get(rest, 0.0) + c * _size(rest) * math.prod(gates[a] for a in monomial if a.kind == "gate")
         return groups
 
     def _signed(self, gates: Mapping[Atom, float]) -> float:
@@ -168,6 +171,11 @@ class Polynomial:
         return all(self._signed(dict(zip(order, v, strict=True))) >= -1e-12 for v in itertools.product(*((a.low, a.high) for a in order)))
 
 
+def _size(monomial: Monomial) -> float:
+    """The norm of what repeats entries, beside what takes averages of them; at least one."""
+    return math.sqrt(max(1.0, math.prod(a.entries for a in monomial)))
+
+
 def _projected(groups: Mapping[Monomial, float]) -> float | None:
     """The 2-norm of a + b·P for one average P, an orthogonal projection: a on what averages to nothing, a + b on what the average keeps."""
     atoms = {atom for monomial in groups for atom in monomial}
@@ -180,8 +188,9 @@ def _projected(groups: Mapping[Monomial, float]) -> float | None:
 def _of_monomial(monomial: Monomial, c: float) -> Range:
     """Of a product of atoms: powers of one constant of the program are taken at its largest entry."""
     gates = [a for a in monomial if a.kind == "gate"]
-    high = abs(c) * math.prod(max(abs(a.low), abs(a.high)) for a in gates)
-    if any(a.kind == "part" for a in monomial):
+    size = _size(monomial)
+    high = abs(c) * size * math.prod(max(abs(a.low), abs(a.high)) for a in gates)
+    if size > 1 or any(a.kind == "part" for a in monomial):
         return Range(0.0, high)
     if len(set(gates)) == 1 and gates[0].fixed:
         return Range(high, high)

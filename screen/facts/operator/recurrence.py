@@ -131,11 +131,11 @@ def operators_of(readers: Sequence[Reader], blocks: Sequence[int], back: bool = 
     table: dict[int, State] = {}
     for found, end in zip(forks, ends, strict=True):
         for node in (*found[1:], end):
-            table[node] = resolved(node, forms.inside(node))
+            table[node] = resolved(node, forms)
     first = {found[0] for found in forks if found}
     for found in forks:
         if found and found[0] not in table and ((form := forms.inside(found[0])).terms or form.lost is not None):
-            table[found[0]] = resolved(found[0], form)  # it begins as a multiple of another one's state, or as what is made of it
+            table[found[0]] = resolved(found[0], forms)  # it begins as a multiple of another one's state, or as what is made of it
     carrying = _carrying(readers, forms, frozenset(table) | first)
     table |= carrying
     return tuple(_operator(r, f, e, d, table, first, frozenset(carrying)) for r, f, e, d in zip(readers, forks, ends, blocks, strict=True))
@@ -151,7 +151,7 @@ def _carrying(readers: Sequence[Reader], forms: Forms, known: frozenset[int]) ->
             form = forms.inside(output) if output not in known else Form({})
             if not form.terms and form.lost is None:
                 continue
-            carried = resolved(output, form)
+            carried = resolved(output, forms)
             own = {~output: ONE} if form.rest is not None and form.lost is None else {}
             found[output] = State(output, {**carried.terms, **own}, None, carried.lost, carried.trained)
             chains = (r.chain.nodes for r in readers if r is not reader)
@@ -334,10 +334,14 @@ def _is_alike(one: Node, other: Node) -> bool:
     return (one.op, one.file, one.line, one.shape) == (other.op, other.file, other.line, other.shape)
 
 
-def resolved(node: int, form: Form) -> State:
-    """Terms by source alone: a source whose entries stand elsewhere is permuted, or comes in parts."""
+def resolved(node: int, forms: Forms) -> State:
+    """Terms by source alone: a source whose entries stand elsewhere is permuted, or comes in parts; one that is averaged may be left without the
+    copies of its averages."""
+    form, entries = forms.inside(node), math.prod(forms.flow.graph.nodes[node].shape or ())
     table: dict[int, Polynomial] = {}
     for (source, layout), p in form.terms.items():
+        if 0 < entries < (size := math.prod(layout.sizes)):
+            p = p * of_atom(Atom(("fewer", entries, size), "repeat", entries=entries / size))
         if not is_whole(layout):
             kind: Literal["permutation", "part"] = "permutation" if is_permuted(layout) else "part"
             p = p * of_atom(Atom(("moved", layout.sizes, layout.strides, layout.offset), kind))

@@ -80,7 +80,7 @@ def whole_of(readers: Sequence[Reader], operators: Sequence[StreamOperator | Unk
     if (before := _not_around(sure[0][0], begin)) is not None:
         return Whole(before, last, Range(0.0, 0.0), ())
     if (end := _summed_on(*sure[0], forms) or _divided(forms, last)) is not None:
-        state = resolved(end, forms.inside(end))
+        state = resolved(end, forms)
         own = state.terms.get(begin, ZERO).at_start().gain
         own = own if math.isfinite(own.high) else _by_states(forms, sure[0][1], end)
         gain = next(_doubts(sure, state.lost), _times(own, factor))
@@ -114,7 +114,7 @@ def _of_several(streams: Streams, forms: Forms, outputs: frozenset[int], nodes: 
     join = _join(_read(Forms(forms.flow, forms.norms, ends)), ends) if len(ends) > 1 else None
     if join is not None:
         end = _followed(forms.flow.graph, forms, join, {n.source for n in forms.norms.by_node.values()})
-        state = resolved(end, forms.inside(end))
+        state = resolved(end, forms)
         gain = next(_doubts(begun, state.lost), _times(state.terms.get(begin, ZERO).at_start().gain, factor))
         return Whole(origin, end, gain, held, measured=True)
     if _is_made_beside(streams, begun, forms):
@@ -260,7 +260,7 @@ def _summed_on(reader: Reader, operator: StreamOperator, forms: Forms) -> int | 
 def _by_states(forms: Forms, operator: StreamOperator, end: int) -> Range:
     """The gain up to a value, as what it is made of the states of a stream, and these of each other."""
     last = Forms(forms.flow, forms.norms, frozenset({operator.begin, *(s.node for s in operator.states)} - {end}))
-    return back_at_start(end, [*operator.states, resolved(end, last.inside(end))]).get(operator.begin, ZERO).gain
+    return back_at_start(end, [*operator.states, resolved(end, last)]).get(operator.begin, ZERO).gain
 
 
 def _divided(forms: Forms, last: int) -> int | None:

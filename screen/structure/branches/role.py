@@ -250,8 +250,8 @@ class Mixer:
         return node
 
     def _carries_state(self) -> bool:
-        """A chain of adds of data, each on a product with the one before: s ← a·s + b, with b of this branch (what earlier ones added, carried on with
-        a part of it, is a momentum over depth)."""
+        """A chain of adds of data, each on a product with the one before: s ← a·s + b, with b of this branch (what earlier ones added, carried on
+        with a part of it, is a momentum over depth)."""
         flow = self.branch.flow
         depth: dict[int, int] = {}
         for index in self.branch.region:
@@ -290,13 +290,12 @@ class Mixer:
         return features.holds(tokens, axes[:1]) and features.holds(matrix, (-2, -1)) and not self.branch.is_fed(matrix)
 
     def _joins_pairs(self) -> bool:
-        """Whether all products are of pairs of tokens, z_ik·z_jk summed over the tokens k and of each feature by itself (a triangular update): nothing
-        compares features, and no tokens are weighed."""
+        """Whether all products are of pairs of tokens, z_ik·z_jk summed over the tokens k and of each feature by itself (a triangular update):
+        nothing compares features, and no tokens are weighed."""
         flow, spans = self.branch.flow, self.branch.norms.features.spans_others
         found = [multiplied(flow, flow.graph.nodes[i]) for i in flow.products.intersection(self.branch.region)]
-        return all(
-            pair is not None and all(spans(value, (axis,)) and spans(value, (-3 - axis,)) for value, axis in zip(*pair, strict=True)) for pair in found
-        )
+        operands = [(value, axis) for pair in found if pair is not None for value, axis in zip(*pair, strict=True)]
+        return None not in found and all(spans(value, (axis,)) and spans(value, (-3 - axis,)) for value, axis in operands)
 
     def _dispatches(self) -> bool:
         """Tokens are handed to experts by a product and collected by another: a choice made one value of each product, or between the two stand a
