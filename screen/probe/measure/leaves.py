@@ -151,9 +151,21 @@ class Material:
 
     def _argument(self, index: int, copy: int) -> Tensor:
         given = self._inputs.get(index)
-        if given is not None and given.device.type != "meta":
-            return given
-        return self.normal(index, copy)
+        if given is None or given.device.type == "meta":
+            return self.normal(index, copy)
+        if (rows := self._rows(index)) and not given.is_floating_point() and is_one_number(given):
+            return torch.randint(rows, given.shape, generator=self.generator(index, copy), dtype=given.dtype)
+        return given
+
+    def _rows(self, index: int) -> int:
+        """How many rows the tables have that an argument picks from, where nothing else is asked of it; 0 where something is."""
+        nodes, tables = self.tape.graph.nodes, list[int]()
+        for user in (nodes[u] for u in self.tape.graph.users[index]):
+            shapes = [nodes[i].shape or () for i in user.inputs if i != index]
+            if user.op != "embedding" or len(shapes) != 1 or len(shapes[0]) != 2:
+                return 0
+            tables.append(shapes[0][0])
+        return min(tables, default=0)
 
     def parameter(self, index: int, copy: int = 0) -> Tensor:
         """A weight: the live model's own, or drawn anew."""
@@ -184,7 +196,12 @@ class Material:
 
 def is_shape_alone(value: Tensor) -> bool:
     """Whether an argument is zeros or ones that somebody gave for a shape: floats that are all one number."""
-    return value.is_floating_point() and value.numel() > 1 and bool((value == value.flatten()[0]).all())
+    return value.is_floating_point() and is_one_number(value)
+
+
+def is_one_number(value: Tensor) -> bool:
+    """Whether all entries, of several, are one number."""
+    return value.numel() > 1 and bool((value == value.flatten()[0]).all())
 
 
 __all__ = ["Material", "Missing", "Watch", "is_shape_alone"]
