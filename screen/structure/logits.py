@@ -46,11 +46,11 @@ def is_product(graph: Graph, node: Node) -> bool:
     return CLASSES.get(node.op) == "product" and not has_weight(graph, node)
 
 
-def feeds_softmax(graph: Graph, node: int) -> bool:
-    """Whether a product's result goes into a softmax, scaled, masked and moved at most."""
+def feeds_softmax(graph: Graph, node: int, *, capped: bool = False) -> bool:
+    """Whether a product's result goes into a softmax, scaled, masked and moved at most; or `capped` by a tanh on its way."""
 
     def stops(user: int) -> bool:
-        return CLASSES.get(graph.nodes[user].op) not in CARRYING
+        return CLASSES.get(graph.nodes[user].op) not in CARRYING and not (capped and graph.nodes[user].op == "tanh")
 
     return any(graph.nodes[user].op in SOFTMAX for user, _ in onward(graph, node, stops))
 

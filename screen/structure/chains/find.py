@@ -366,8 +366,8 @@ class Chains:
         return self.flow.root(self.edges.norms.by_node[node].source)
 
     def _is_logits(self, chain: Chain) -> bool:
-        """Whether every sum on a chain goes into a softmax, scaled and masked at most: logits that each attention adds to those before it."""
-        return all(feeds_softmax(self.flow.graph, add) for add in chain.adds)
+        """Whether every sum on a chain goes into a softmax, scaled, masked and capped at most: logits that each attention adds to those before it."""
+        return all(feeds_softmax(self.flow.graph, add, capped=True) for add in chain.adds)
 
     @cached_property
     def live(self) -> int:
