@@ -55,11 +55,14 @@ class Steps:
 
     def _is_of_one_net(self, chain: Chain) -> bool:
         """Whether the same weights make what is added at each step but the first."""
-        used = list[frozenset[int]]()
+        first, count = frozenset[int](), 0
         for edge in (e for e in chain.edges if e.node in chain.adds[1:]):
             fresh = functools.reduce(operator.or_, (self.flow.keys[i] for i in self.others(edge)), 0) & ~self.flow.keys[edge.source]
-            used.append(self._weights_of(fresh))
-        return len(used) > 1 and bool(used[0]) and all(u == used[0] for u in used)
+            used = self._weights_of(fresh)
+            first, count = first or used, count + 1
+            if not used or used != first:
+                return False
+        return count > 1
 
     def _weights_of(self, keys: int) -> frozenset[int]:
         """The weights that some key ops read."""
