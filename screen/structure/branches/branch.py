@@ -183,12 +183,11 @@ class Branch(Region):
         for node in (n for n in self.region if flow.graph.nodes[n].op == "mul"):
             inputs = flow.graph.nodes[node].inputs
             for gate, state in (inputs, inputs[::-1]) if len(inputs) == 2 else ():
-                if not is_bounded_gate(flow, gate):
-                    continue
-                if flow.root(state) in self.states and self._is_summed(node):
-                    found[node] = gate
-                elif self.update_gates and (end := self._mapped(node, state)) is not None and self._is_summed(end):
-                    found[flow.graph.users[end][0]] = end
+                if is_bounded_gate(flow, gate) and (flow.root(state) in self.states or self.update_gates):
+                    if flow.root(state) in self.states and self._is_summed(node):
+                        found[node] = gate
+                    elif self.update_gates and (end := self._mapped(node, state)) is not None and self._is_summed(end):
+                        found[flow.graph.users[end][0]] = end
         return found
 
     def _mapped(self, product: int, state: int) -> int | None:
