@@ -133,14 +133,15 @@ def _writers(facts: Facts, norm: Norm) -> frozenset[str]:
 
 
 def _gain(facts: Facts, norm: Norm) -> str:
-    """The parameter that multiplies the output of a norm: its operand, or that of a product right behind it."""
+    """The parameter that multiplies the output of a norm: its operand, that of a product right behind it, or of one within, `g * (x − μ) / σ`."""
     nodes = facts.graph.nodes
     call = nodes[norm.node] if nodes[norm.node].op != "getitem" else nodes[nodes[norm.node].inputs[0]]
     weight = call.kwarg("weight") or next((a for a in call.args[2:3] if isinstance(a, Ref)), None)
     if call.op in ("layer_norm", "rms_norm") and isinstance(weight, Ref):
         return nodes[weight.node].name
-    behind = [nodes[u] for u, _ in onward(facts.graph, norm.node, lambda n: CLASSES.get(nodes[n].op) != "view") if nodes[u].op == "mul"]
-    return next((name for user in behind for i in user.inputs if (name := _parameter(facts, i))), "")
+    behind = [nodes[u] for u, _ in onward(facts.graph, norm.node, lambda n: CLASSES.get(nodes[n].op) != "view")]
+    within = [nodes[i] for i in call.inputs[:1] if i > norm.source] if call.op in ("mul", "div") else []
+    return next((name for node in (*behind, *within) if node.op == "mul" for i in node.inputs if (name := _parameter(facts, i))), "")
 
 
 def _parameter(facts: Facts, index: int) -> str:

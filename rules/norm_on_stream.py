@@ -203,9 +203,18 @@ def _is_touched(facts: Facts, stream: Stream, subs: list[Sublayer]) -> bool:
     return False
 
 
+def _is_trained(facts: Facts, stream: Stream, sublayer: Sublayer) -> bool:
+    """Whether a weight of any shape stands in a branch: gains, the diagonal of a matrix."""
+    before = [n for n in stream.states if n < sublayer.add][-1:]
+    own = used(facts.graph, [sublayer.output]) - used(facts.graph, before)
+    return any(facts.graph.nodes[i].op == "parameter" for i in own)
+
+
 def _excuse(facts: Facts, stream: Stream, subs: list[Sublayer]) -> tuple[str, str] | None:
     """What keeps the stream from growing at the start, in words, and the condition that this rests on; None when nothing does."""
     if all(s.m.maps == 0 for s in subs):
+        if any(_is_trained(facts, stream, s) for s in subs):
+            return "no branch holds a matrix: what it reads is multiplied entry by entry by weights, which nothing bounds", "learned-scale"
         return "no branch holds a weight: what multiplies the stream does not change in training", "small-gain"
     if all(_square_gain(facts, s) == 0 for s in subs):
         return "every branch is zero at the start: what it becomes is up to the learned scales or output maps, which nothing bounds", "learned-scale"

@@ -57,3 +57,21 @@ def test_what_no_branch_makes_grow_is_not_told_to_grow_exponentially(block: nn.M
 def test_a_branch_that_grows_with_its_stream_makes_it_grow() -> None:
     found = [f for f in judged(Swing(False)).findings if f.code == "R101"]
     assert [f.outcome for f in found] == ["violated"]
+
+
+class Transformed(nn.Module):
+    """A branch that transforms over tokens, each feature times a weight, or a number."""
+
+    def __init__(self, gain: bool) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.full((WIDTH,), 0.1)) if gain else 0.1
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + torch.fft.fft(self.gain * x, dim=1).real
+
+
+@pytest.mark.parametrize(("gain", "said"), [(True, "no branch holds a matrix"), (False, "no branch holds a weight")])
+def test_a_weight_for_each_feature_is_one(gain: bool, said: str) -> None:
+    report = screen.check(nn.Sequential(*(Transformed(gain) for _ in range(4)), nn.Linear(WIDTH, 5)), example_inputs=torch.randn(2, 6, WIDTH))
+    [found] = [f for f in report.findings if f.code == "R101"]
+    assert said in found.message, found.message

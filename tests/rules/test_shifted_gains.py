@@ -59,6 +59,18 @@ def test_it_is_a_gain_of_its_norm(norm: str, said: str) -> None:
     assert any(said in o.message for o in outcomes), outcomes
 
 
+WRITTEN = MODEL.replace("torch.zeros(width)", "torch.ones(width)").replace("(y * (1.0 + self.weight.float())).type_as(x)", "WHAT")
+WITHIN = "self.weight * (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-6)"
+BEFORE = "(self.weight * x) / ((self.weight * x).std(-1, keepdim=True) + 1e-6)"
+
+
+@pytest.mark.parametrize(("what", "said"), [(WITHIN, "is the gain of 3 norms on streams"), (BEFORE, "no norm with a gain stands on a stream")])
+def test_a_gain_may_stand_before_the_division(what: str, said: str) -> None:
+    """`g * (x - μ) / σ` multiplies from the left: it was told that no norm has a gain. What multiplies all that is normed is none."""
+    outcomes = RULES["G125"].check(facts_of(Example("gains", WRITTEN.replace("WHAT", what).replace("NORM", "norm"))))
+    assert any(said in o.message for o in outcomes), outcomes
+
+
 def test_what_a_bound_is_made_of_is_the_gain_and_not_what_is_stored() -> None:
     """All w are 0 at the start, where the bound of the logits is √8 and not 0."""
     facts = facts_of(Example("gains", MODEL.replace("NORM", "Norm(32)")))

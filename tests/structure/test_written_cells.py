@@ -28,6 +28,23 @@ class Cell(nn.Module):
         return z * x + (1 - z) * candidate if self.order == 0 else (1.0 - z) * candidate + x * z
 
 
+class Reset(nn.Module):
+    """The same, of the transformer for agents: the candidate has a map of what the reset gate leaves, before or behind it; in a bounded function or
+    beside it; and with no such gate."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.read, self.state, self.own, self.kind = nn.Linear(D, 3 * D), nn.Linear(D, 2 * D, bias=False), nn.Linear(D, D, bias=False), kind
+
+    def forward(self, x: Tensor, read: Tensor) -> Tensor:
+        f, g, new = self.read(read).chunk(3, -1)
+        a, b = self.state(x).chunk(2, -1)
+        z, r = torch.sigmoid(f + a - 2.0), torch.sigmoid(g + b)
+        kept = self.own(r * x) if self.kind in ("behind", "beside") else r * self.own(x) if self.kind == "before" else self.own(x)
+        candidate = torch.tanh(new) + kept if self.kind == "beside" else torch.tanh(new + kept)
+        return (1 - z) * x + z * candidate
+
+
 class Gated(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -41,10 +58,11 @@ class Gated(nn.Module):
 class Recurrent(nn.Module):
     """Attention and a net, a cell each."""
 
-    def __init__(self, normed: bool = True, order: int = 0, gated: bool = False) -> None:
+    def __init__(self, normed: bool = True, order: int = 0, gated: bool = False, reset: str = "") -> None:
         super().__init__()
         self.norms = nn.ModuleList(nn.LayerNorm(D) if normed else nn.Identity() for _ in range(2))
         self.attn, self.ffn, self.cells = Attention(), Gated() if gated else FFN(), nn.ModuleList(Cell(order) for _ in range(2))
+        self.cells = nn.ModuleList(Reset(reset) for _ in range(2)) if reset else self.cells
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.cells[0](x, self.attn(self.norms[0](x)))
@@ -94,6 +112,15 @@ def test_a_written_cell_joins_one_branch_that_is_placed_by_its_norm(order: int, 
 def test_a_cell_that_reads_the_bare_branch_has_no_norm() -> None:
     (stream,) = read(Stack(lambda: Recurrent(normed=False), 4)).streams
     assert {b.placement for k in stream.kinds for b in k.sublayers} == {"none"}
+
+
+@pytest.mark.parametrize(("reset", "placement"), [("behind", "pre"), ("before", "pre"), ("beside", "none"), ("all of it", "none")])
+def test_a_cell_may_map_what_it_keeps(reset: str, placement: str) -> None:
+    """Where no function bounds what is kept, or no gate resets it, the map reads the stream bare."""
+    (stream,) = read(Stack(lambda: Recurrent(reset=reset), 4)).streams
+    assert stream.depth == 4
+    for kind in stream.kinds:
+        assert [(b.role, b.placement) for b in kind.sublayers] == [("attention", placement), ("ffn", placement)]
 
 
 def test_a_function_on_the_stream_stays_there_under_a_long_skip() -> None:

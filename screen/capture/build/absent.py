@@ -83,13 +83,18 @@ def _new(cls: type[Any], *args: Any, **kwargs: Any) -> Any:
         line = f"`@{full}` at {os.path.basename(caller.f_code.co_filename)}:{caller.f_lineno} is left out"
         told.extend([line] if line not in told else [])
         return args[0]
-    return absent(f"{full}(…)" if args or kwargs else f"{full}()", told)
+    return absent(f"{full}(…)" if args or kwargs else f"{full}()", told, vars(cls)[_WHY])
 
 
 def absent(full: str, told: list[str], why: str = WHY) -> type[Any]:
     """Such a name; `told` is filled with what was left out for it, `why` is what is said where anything is asked of it."""
     rows = {_NAME: full, _TOLD: told, _WHY: why, "__new__": _new, "__init__": _refuse, "__class_getitem__": classmethod(lambda cls, _: cls)}
     return _Absent(full.rpartition(".")[2], (), {**rows, "__module__": full.rpartition(".")[0]})
+
+
+def is_absent(value: type[Any]) -> bool:
+    """Is a class such a name?"""
+    return _NAME in vars(value)
 
 
 def of_absent(value: type[Any]) -> str:
@@ -123,4 +128,4 @@ def imported(node: ast.stmt, error: ImportError, module: ModuleType, told: list[
     return True
 
 
-__all__ = ["absent", "imported", "of_absent"]
+__all__ = ["absent", "imported", "is_absent", "of_absent"]

@@ -8,6 +8,7 @@ They make a whole model where they repeat (`screen.graph.repetition`). A call wh
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,6 +32,8 @@ _SUMS = _PLAIN | {"sub", "rsub", "stack", "scatter_add", "index_put", "setitem",
 
 MANY = 6
 """Equal blocks in one chain that are no parts of one block; or unlike ones with several branches each."""
+WIDER = 8
+"""Times as many entries as a block's state has are in none of its sums: those of a model that embeds what it reads are."""
 STEPS = 3
 """Steps of one module with several residual branches in itself that are no part of one block, as many as make a stack (`repetition.MANY`)."""
 
@@ -60,7 +63,7 @@ def looks(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, sa
         found = run(on_meta(model), args, kwargs)
     if found.graph.failure is not None:  # it is told when it is traced
         return Looks() if any(_has_norm(members[0]) for members in repeated(model)) else Looks(fed=(orders[0][0][0],))
-    if _is_positioned(found.graph):
+    if _is_positioned(found.graph) or (not said and Shape(found.graph).is_embedded):
         return Looks()
     for order in orders:
         state = order[0][1]
@@ -289,15 +292,29 @@ class Shape:
 
     @cached_property
     def _is_added(self) -> bool:
-        """Whether a sum with something else holds the input as it is, normed or moved at most: the skip of a block."""
+        """Whether a sum with something else holds the input as it is, normed or moved at most: the skip of a block. Of many times its size it is
+        embedded (a number times a row of weights)."""
         nodes, carried = self.graph.nodes, {n.index for n in self.graph.nodes if n.op == "input"}
         for node in nodes:
             read = self.data.intersection(node.inputs)
             if node.op in _SUMS and len(read) > 1 and carried & read:
                 return True
-            if CLASSES.get(node.op) in ("view", "part", "linear", "norm", "alias") and carried.intersection(node.inputs[:1]):
+            moved = CLASSES.get(node.op) in ("view", "part", "linear", "norm", "alias") and math.prod(node.shape or ()) < WIDER * self._size
+            if moved and carried.intersection(node.inputs[:1]):
                 carried.add(node.index)
         return False
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether the input is added to nothing, and what is added up is much larger than it: a forecaster with features of its own, from as many
+        values to as many."""
+        sums = (n for n in self.graph.nodes if n.op in _PLAIN and n.index in self.data and len(self.data.intersection(n.inputs)) > 1)
+        return not self._is_added and any(math.prod(n.shape or ()) >= WIDER * self._size for n in sums)
+
+    @cached_property
+    def _size(self) -> int:
+        """Entries of the largest input."""
+        return max((math.prod(n.shape or ()) for n in self.graph.nodes if n.op == "input"), default=1)
 
     def _steps(self, calls: list[int]) -> int:
         """How many calls of one module read each other, where each is a block and gives a whole state (a core in a loop, to which the input is joined

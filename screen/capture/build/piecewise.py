@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, ModuleType
 
-from screen.capture.build.absent import imported
+from screen.capture.build.absent import imported, is_absent
 from screen.capture.build.launcher import launched
 from screen.capture.build.libraries import lacks_torchvision
 from screen.capture.build.offline import do_without
@@ -116,7 +116,8 @@ def execute(path: str, module: ModuleType, reading: Reading, *, neighbour: bool 
                 continue
             full = isinstance(error, OSError) and error.errno in FULL
             defines = isinstance(node, ast.ClassDef | ast.FunctionDef)  # what needs it is missing then, and nothing else
-            missing = (neighbour or defines or isinstance(error, LEFT_OUT) or _asks_for(error, reading.lost)) and not full
+            needs = isinstance(error, LEFT_OUT) or _asks_for(error, reading.lost) or _reads_absent(node, module)
+            missing = (neighbour or defines or needs) and not full
             if not missing and not any(isinstance(v, type) and v.__module__ == module.__name__ for v in vars(module).values()):
                 if full or not _sets_up(node):
                     raise
@@ -149,6 +150,12 @@ def _asks_for(error: BaseException, lost: Mapping[str, str]) -> bool:
     if isinstance(error, AttributeError):
         return isinstance(error.obj, ModuleType) and error.name in lost
     return isinstance(error, NameError) and error.name in lost
+
+
+def _reads_absent(node: ast.stmt, module: ModuleType) -> bool:
+    """Does a statement read a name of its file that is what a package, or what cannot be had here, would have given (`torch.tensor(tokens)`)?"""
+    named = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    return any(isinstance(value := vars(module).get(name), type) and is_absent(value) for name in named)
 
 
 def _execute(code: CodeType, module: ModuleType, path: str) -> None:

@@ -8,6 +8,7 @@ import importlib.util
 import inspect
 import re
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from types import FunctionType, ModuleType
 
@@ -56,10 +57,18 @@ def by_name_only(names: Iterable[str], module: ModuleType, read: Mapping[str, se
 
 
 def _makes(function: FunctionType, module: ModuleType) -> bool:
-    """Whether a function of a file names a class of modules, or needs no argument: one of tensors makes no model."""
+    """Whether a function of a file names a class of modules, or needs no argument, and gives something: one of tensors, or one that trains what it
+    made, makes no model."""
     named = [vars(module).get(name) for name in function.__code__.co_names]
     free = all(p.default is not p.empty for p in inspect.signature(function).parameters.values())
-    return function.__module__ == module.__name__ and (free or any(isinstance(v, type) and issubclass(v, nn.Module) for v in named))
+    names = free or any(isinstance(v, type) and issubclass(v, nn.Module) for v in named)
+    return function.__module__ == module.__name__ and names and _gives(function)
+
+
+def _gives(function: FunctionType) -> bool:
+    """Whether a `return` of a function has a value; taken for granted where its text cannot be had."""
+    text = source_of(function)
+    return text is None or any(isinstance(n, ast.Return) and n.value is not None for n in ast.walk(ast.parse(textwrap.dedent(text))))
 
 
 def why_not(name: str, error: Exception) -> str:

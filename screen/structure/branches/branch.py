@@ -167,7 +167,7 @@ class Branch(Region):
             found = [e.scale for e in edges if e.scale is not None and is_bounded_gate(self.flow, e.scale)]
         kept = [g for g in self.stream_gates if is_bounded_gate(self.flow, g)]
         taken = graph.nodes[self.flow.root(self.output)].inputs if graph.nodes[self.flow.root(self.output)].op == "mul" else ()
-        return (*found, *(g for g in kept if any(self.is_rest(i, g) for i in taken)))
+        return (*found, *(g for g in kept if any(self.is_rest(i, g) or self.is_rest(g, i) for i in taken)))
 
     def is_rest(self, node: int, gate: int) -> bool:
         """Whether a value is 1 − g."""
@@ -177,14 +177,27 @@ class Branch(Region):
     @cached_property
     def _gated_states(self) -> dict[int, int]:
         """Product -> bounded factor, where the other one is a state of the stream itself, as it is or behind views, and the sum with a map of the
-        branch goes into a bounded function: a cell forgets some of the state."""
+        branch goes into a bounded function: a cell forgets some of the state. Of an update whose cell has a map of the state, before that product or
+        behind it: sum -> what comes of it."""
         flow, found = self.flow, dict[int, int]()
         for node in (n for n in self.region if flow.graph.nodes[n].op == "mul"):
             inputs = flow.graph.nodes[node].inputs
             for gate, state in (inputs, inputs[::-1]) if len(inputs) == 2 else ():
-                if is_bounded_gate(flow, gate) and flow.root(state) in self.states and self._is_summed(node):
-                    found[node] = gate
+                if is_bounded_gate(flow, gate) and (flow.root(state) in self.states or self.update_gates):
+                    if flow.root(state) in self.states and self._is_summed(node):
+                        found[node] = gate
+                    elif self.update_gates and (end := self._mapped(node, state)) is not None and self._is_summed(end):
+                        found[flow.graph.users[end][0]] = end
         return found
+
+    def _mapped(self, product: int, state: int) -> int | None:
+        """The map of a state of the stream, where one stands right before a product or right behind it: U(r ⊙ x), r ⊙ U(x)."""
+        flow = self.flow
+        users = flow.graph.users[product]
+        if flow.root(state) in self.states and len(users) == 1 and flow.weighted[users[0]]:
+            return users[0]
+        data = [i for i in flow.graph.nodes[state].inputs if flow.data[i]] if flow.weighted[state] else []
+        return product if len(data) == 1 and flow.root(data[0]) in self.states else None
 
     def _is_summed(self, node: int) -> bool:
         """Whether the one thing that is made of a value is its sum with a map, in a bounded function."""

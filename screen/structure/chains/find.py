@@ -13,7 +13,6 @@ import operator
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 
 from screen.structure.chains.chain import Chain, behind_embedding
 from screen.structure.chains.identity_edges import Edge, Edges
@@ -21,6 +20,7 @@ from screen.structure.chains.longest import Best, leads_through, leads_to, own_a
 from screen.structure.chains.mixing import is_of_mixing, reads_branch
 from screen.structure.chains.pieces import is_piece
 from screen.structure.chains.skips import around_activations, around_norms
+from screen.structure.chains.steps import Steps
 from screen.structure.dataflow import Flow, nodes_of, strip
 from screen.structure.logits import feeds_softmax
 from screen.structure.norms.find import Norms
@@ -88,7 +88,7 @@ class Chains:
         table: list[Best] = []
         for index, edges in enumerate(self.into):
             chosen: tuple[int, Edge, bool] | None = None
-            edges = () if index in self._steps else (around[index],) if index in around else edges
+            edges = () if index in self._recurrence.stacks else (around[index],) if index in around else edges
             for edge in edges:
                 adds = edge.kind == "add" and (index in cells or self.is_residual(edge, table[edge.source].source, table[edge.source].passed))
                 adds = adds and not self._merges(table, edge) and not self._is_behind(table, edge)
@@ -298,9 +298,11 @@ class Chains:
             beside = bool(chosen) and self._is_beside(chain, chosen[0])
             if before[chain] or chain in before.values() or (chain in outer and (not chosen or beside or not self.is_nested(chain, outer))):
                 chosen.append(chain)
-            elif len(chain.adds) >= 2 and self._is_network(chain) and not (self._is_carried_over_tokens(chain, outer) or self._is_recurrent(chain)):
+            elif len(chain.adds) < 2 or not self._is_network(chain) or self._is_carried_over_tokens(chain, outer):
+                continue
+            elif not self._recurrence.is_recurrent(chain):
                 chosen.append(self._with_first(chain))
-        chosen = [c for c in chosen if not self._goes_around(c, chosen) and not self._is_of_mixing(c, chosen)]
+        chosen = [c for c in chosen if not (self._goes_around(c, chosen) or self._is_of_mixing(c, chosen) or self._recurrence.are_tokens(c))]
         chosen = [behind_embedding(self.flow.graph, c) for c in chosen if c.inner or self._is_of_block(c)]
         return tuple(sorted(chosen, key=lambda c: (c.inner, c.adds[0])))
 
@@ -395,7 +397,7 @@ class Chains:
                 continue
             if not found or self._brings_key(chain, known):
                 found.append(chain)
-                known.update(() if self._is_recurrent(chain) else chain.nodes)
+                known.update(() if self._recurrence.is_recurrent(chain) else chain.nodes)
         return found + groups
 
     def _closed(self, chain: Chain) -> Chain:
@@ -497,7 +499,8 @@ class Chains:
     def is_within(self, chain: Chain, chosen: Sequence[Chain]) -> bool:
         """Whether a stream feeds the chain's source and is fed by its sink: the recurrence of a linear attention, a residual in a branch."""
         source, sink = chain.nodes[0], chain.nodes[-1]
-        if self._is_recurrent(chain) and any(self.flow.depends(c.nodes[-1], sink) and not self._is_recurrent(c) for c in chosen):
+        over = [c for c in chosen if self.flow.depends(c.nodes[-1], sink)] if self._recurrence.is_recurrent(chain) else []
+        if not all(map(self._recurrence.is_recurrent, over)):
             return True
         return self._is_carried_over_tokens(chain, chosen) or any(
             c is not chain and source not in c.nodes and self.flow.depends(c.nodes[-1], sink)
@@ -524,38 +527,10 @@ class Chains:
             for n in range(source + 1, sink + 1) if n not in own and self.flow.depends(n, source) and self.flow.depends(sink, n)
         )  # fmt: skip
 
-    def _is_recurrent(self, chain: Chain) -> bool:
-        """Whether it is the hidden state of a recurrent layer: the same weights make what is added at each step, and something of each of its states
-        is put beside those of the others again (a token each), in their order or the other way round."""
-        if not self._steps:
-            return False
-        used = list[frozenset[int]]()
-        for edge in (e for e in chain.edges if e.node in chain.adds[1:]):
-            fresh = functools.reduce(operator.or_, (self.flow.keys[i] for i in self.others(edge)), 0) & ~self.flow.keys[edge.source]
-            used.append(self._weights_of(fresh))
-        if len(used) < 2 or not used[0] or any(u != used[0] for u in used):
-            return False
-        met = ({sum(self.flow.depends(i, a) for a in chain.adds) for i in self.flow.graph.nodes[n].inputs} for n in self._steps if n > chain.adds[-1])
-        return any({*range(1, len(chain.adds) + 1)} <= counts for counts in met)
-
-    def _weights_of(self, keys: int) -> frozenset[int]:
-        """The weights that some key ops read."""
-        return frozenset(self.flow.root(i) for n in nodes_of(keys) for i in self.flow.graph.nodes[n].inputs if self.flow.trained[i])
-
     @cached_property
-    def _steps(self) -> tuple[int, ...]:
-        """Values that are the states of one recurrence put beside each other."""
-        return tuple(n.index for n in self.flow.graph.nodes if n.op == "stack" and self.is_of_steps(n.index))
-
-    def is_of_steps(self, stack: int) -> bool:
-        """Whether values that are put beside each other are the states of one recurrence, in order or the other way round: each is made of the one
-        before it by the same weights."""
-        parts, keys = list(self.flow.graph.nodes[stack].inputs), self.flow.keys
-        if len(parts) < 3 or len(set(parts)) < len(parts):
-            return False
-        parts = sorted(parts) if parts in (sorted(parts), sorted(parts, reverse=True)) else []
-        made = [self._weights_of(keys[b] & ~keys[a]) for a, b in pairwise(parts) if self.flow.depends(b, a)]
-        return len(made) > 1 and len(made) == len(parts) - 1 and bool(made[0]) and len(set(made)) == 1
+    def _recurrence(self) -> Steps:
+        """Chains that are states over tokens."""
+        return Steps(self.flow, self.others)
 
     def _adds_in_full(self, chain: Chain) -> int:
         """Its adds, counted as often as the members of a container that hold some of them stand for others that did not run."""
