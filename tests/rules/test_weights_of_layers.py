@@ -63,6 +63,15 @@ class SameMaps(Rows):
     shared = True
 
 
+class OnSums(Rows):
+    """Rows of one parameter are gains of norms on the sums."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer, (up, down) in enumerate(zip(self.ups, self.downs, strict=True)):
+            x = F.layer_norm(x + down(F.gelu(up(x))), (WIDTH,), self.row(layer))
+        return x
+
+
 class OneBlock(SameMaps, OneRow):
     """Near miss: all is the same in every layer."""
 
@@ -157,3 +166,7 @@ def test_a_product_that_starts_at_zero_is_no_branch_that_does() -> None:
     found = of(report_on(GatedNet), "D301")
     assert "a map of that product starts at zero, and that what the branch adds does so too is not shown" in found.message
     assert found.outcome == "holds"
+
+
+def test_a_gain_that_is_a_row_has_the_name_of_its_parameter() -> None:
+    assert "the gain `scale` of the norm on the sum does not start at zero" in of(report_on(OnSums), "I204").message
