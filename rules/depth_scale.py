@@ -50,11 +50,11 @@ THEOREM = "Emadi, section 6.2: m products of N^(-1/m) are 1/N; criteria (b) and 
 
 def check(facts: Facts) -> tuple[Outcome, ...]:
     """One outcome per distinct sublayer."""
-    zeros, shared = Zeros(facts.graph), {s.name for s in facts.streams if shares_weights(facts, s)}
+    zeros, shared = Zeros(facts.graph), {s.name: shares_weights(facts, s) for s in facts.streams}
     return or_not_applicable([_judge(facts, zeros, shared, *site) for site in each_sublayer(facts)], "there is no residual sublayer.")
 
 
-def _judge(facts: Facts, zeros: Zeros, shared: set[str], stream: Stream, kind: Kind, sublayer: Sublayer) -> Outcome:
+def _judge(facts: Facts, zeros: Zeros, shared: dict[str, bool], stream: Stream, kind: Kind, sublayer: Sublayer) -> Outcome:
     site, name = at(stream, kind, sublayer), describe(stream, kind, sublayer)
     analysis = facts.analysis(sublayer)
     if isinstance(analysis, Unknown):
@@ -76,7 +76,7 @@ def _judge(facts: Facts, zeros: Zeros, shared: set[str], stream: Stream, kind: K
     start = _product(facts, zeros, sublayer) if sublayer.role in PRODUCTS else None
     message = (
         f"{name}: m = {m}; over N = {count} branches each of its maps by {a:.3g} (a: N^(-1/m)), {b:.3g} (b: worst case over all paths), "
-        f"{c:.3g} (c: mean square at random weights{OF_ONE if stream.name in shared else ''}). {_start(start, count)}"
+        f"{c:.3g} (c: mean square at random weights{OF_ONE if shared[stream.name] else ''}). {_start(start, count)}"
     ).rstrip()
     numbers = (*numbers, *scales.items(), *((("start", start),) if isinstance(start, float) else ()))
     assumes = ("(c): independent weights in different layers",)

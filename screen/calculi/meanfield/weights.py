@@ -108,13 +108,14 @@ class Weights:
     def matrices(self, first: int, last: int) -> frozenset[Read]:
         """Parameters of more than one axis that are read between two nodes: all of one, or, of one that is never read but row by row
         (`scale[layer]`), which row."""
-        read = {(i, n.index) for n in self.graph.nodes[first + 1 : last + 1] for i in n.inputs if self.graph.nodes[i].op == "parameter"}
-        return frozenset((i, self._row(i, n)) for i, n in read if len(self.graph.nodes[i].shape or ()) > 1)
+        nodes = self.graph.nodes
+        read = {(i, n.index) for n in nodes[first + 1 : last + 1] for i in n.inputs if nodes[i].op == "parameter" and len(nodes[i].shape or ()) > 1}
+        return frozenset([(i, self._row(i, n)) for i, n in read])
 
     def _row(self, parameter: int, reader: int) -> int:
         """Which entry of a parameter's first axis a node picks; -1 where some node reads more than one of it."""
-        size = (self.graph.nodes[parameter].shape or (0,))[0]
-        if any(_picked(self.graph.nodes[n]) is None for n in self.graph.users[parameter]):
+        size, users = (self.graph.nodes[parameter].shape or (0,))[0], self.graph.users[parameter]
+        if len(users) == 1 or any(_picked(self.graph.nodes[n]) is None for n in users):
             return -1
         return (_picked(self.graph.nodes[reader]) or 0) % size
 
