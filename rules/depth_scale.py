@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 
-from screen.facts.queries import branches, is_renormalised, is_scale_free, starts_at_zero
+from screen.facts.queries import branches, is_renormalised, is_scale_free, shares_weights, starts_at_zero
 from screen.facts.weight_gains import start_product
 from screen.rule import Example, Facts, Kind, Number, Outcome, Rule, Stream, Sublayer, Unknown, at, blame, describe, each_sublayer, or_not_applicable
 from screen.structure.initial.zeros import Zeros
@@ -44,16 +44,17 @@ PRODUCTS = ("attention", "cross_attention", "ffn", "gated_ffn", "moe")
 """Branches whose smallest product of weights is their gain, up to constants of order one."""
 LARGE = 1.0 + 1e-6
 """A product of gains at the start above which no criterion is met at any depth: the branch gives more than it reads."""
+OF_ONE = " that are drawn for each branch anew, which some here are not: they ask for (b)"
 THEOREM = "Emadi, section 6.2: m products of N^(-1/m) are 1/N; criteria (b) and (c): docs/theory.md"
 
 
 def check(facts: Facts) -> tuple[Outcome, ...]:
     """One outcome per distinct sublayer."""
-    zeros = Zeros(facts.graph)
-    return or_not_applicable([_judge(facts, zeros, *site) for site in each_sublayer(facts)], "there is no residual sublayer.")
+    zeros, shared = Zeros(facts.graph), {s.name: shares_weights(facts, s) for s in facts.streams}
+    return or_not_applicable([_judge(facts, zeros, shared, *site) for site in each_sublayer(facts)], "there is no residual sublayer.")
 
 
-def _judge(facts: Facts, zeros: Zeros, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outcome:
+def _judge(facts: Facts, zeros: Zeros, shared: dict[str, bool], stream: Stream, kind: Kind, sublayer: Sublayer) -> Outcome:
     site, name = at(stream, kind, sublayer), describe(stream, kind, sublayer)
     analysis = facts.analysis(sublayer)
     if isinstance(analysis, Unknown):
@@ -75,7 +76,7 @@ def _judge(facts: Facts, zeros: Zeros, stream: Stream, kind: Kind, sublayer: Sub
     start = _product(facts, zeros, sublayer) if sublayer.role in PRODUCTS else None
     message = (
         f"{name}: m = {m}; over N = {count} branches each of its maps by {a:.3g} (a: N^(-1/m)), {b:.3g} (b: worst case over all paths), "
-        f"{c:.3g} (c: mean square at random weights). {_start(start, count)}"
+        f"{c:.3g} (c: mean square at random weights{OF_ONE if shared[stream.name] else ''}). {_start(start, count)}"
     ).rstrip()
     numbers = (*numbers, *scales.items(), *((("start", start),) if isinstance(start, float) else ()))
     assumes = ("(c): independent weights in different layers",)
@@ -133,4 +134,6 @@ def _product(facts: Facts, zeros: Zeros, sublayer: Sublayer) -> float | Unknown:
     product, scale = start_product(facts, sublayer), sublayer.branch
     if isinstance(product, Unknown):
         return product
+    if product == 0.0:  # of `u * (W v + 1)` with W at zero, u goes on
+        return Unknown("a map of that product starts at zero, and that what the branch adds does so too is not shown")
     return math.sqrt(product) * (abs(scale.value or 0.0) if scale.kind == "constant" and scale.value is not None else 1.0)

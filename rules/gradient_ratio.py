@@ -55,6 +55,7 @@ from screen.facts.queries import (
     nothing_grows,
     number_of,
     program_doubt,
+    shares_weights,
     shows_when_deeper,
     starts_at_zero,
     streams_in_sequence,
@@ -378,14 +379,17 @@ def _multiplied(facts: Facts, stream: Stream, gain: float) -> Outcome:
 
 
 def _of_one_block(facts: Facts, stream: Stream) -> Outcome | None:
-    """Of blocks that have the same weights, or start as copies of one another (`nn.TransformerEncoder`): branches are not independent of the stream.
+    """Of blocks that share weights, or start as copies of one another (`nn.TransformerEncoder`): branches are not independent.
     It is moved the same way again and again and grows with the depth and not with its root (24 pre-norm blocks: first over last 4.7 to 8.5 in place
     of 1.5 to 1.9, and 40 to 73 at 192), and the ratio is measured."""
     found, ratio, numbers = facts.recursion(stream), number_of(facts, stream, "gradient_ratio"), _numbers(facts, stream)
-    if isinstance(found, Unknown) or not (found.copies or found.tied):
+    if not isinstance(found, Unknown) and (found.copies or found.tied):
+        same = f"{'' if found.of_one else 'some of '}its blocks {'start as copies of one another' if found.copies else 'have the same weights'}"
+    elif isinstance(found, Unknown) and shares_weights(facts, stream):
+        same = "some weights serve in several of its branches"
+    else:
         return None
-    same = "start as copies of one another" if found.copies else "have the same weights"
-    message = f"`{stream.name}`: its blocks {same}, so that what one adds is not independent of it, and no law of depth is derived"
+    message = f"`{stream.name}`: {same}, so that what one adds is not independent of it, and no law of depth is derived"
     if isinstance(ratio, Unknown):
         return Outcome("conditional", f"{message}.", at(stream), theorem=THEOREM, numbers=numbers, condition="small-gain")
     message = f"{message}; at the start first over last gradient is {ratio:.3g} over {facts.depth(stream)} blocks."

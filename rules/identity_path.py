@@ -94,9 +94,9 @@ def _with_stretch(facts: Facts, stream: Stream, outcome: Outcome) -> Outcome:
 
 
 def _is_carried_by_its_scales(facts: Facts, stream: Stream) -> bool:
-    """Whether nothing but the skips of its sums carries the stream, as those theorems have it: a change of basis and back, or a mean of several sums,
-    carries other than the scales of the single skips say."""
-    if isinstance(stream.identity.exists, Unknown):
+    """Whether nothing but the skips of its sums carries the stream, as those theorems have it: a map between two blocks, a change of basis and back,
+    or a mean of several sums, carries other than the scales of the single skips say."""
+    if isinstance(stream.identity.exists, Unknown) or stream.identity.breaks or stream.cuts:
         return False
     gain = gain_of(facts, stream)
     if stream.identity.exists is False or isinstance(gain, Unknown):

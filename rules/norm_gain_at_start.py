@@ -65,7 +65,7 @@ def _judge(facts: Facts, stream: Stream, norm: Norm, final: bool) -> Outcome:
     weight = facts.graph.nodes[norm.node].kwarg("weight")
     if not isinstance(weight, Ref):
         return Outcome("holds", f"`{stream.name}`: {where} has no gain of its own that starts at zero.", site, "declared", THEOREM)
-    start, name = start_of(facts.graph, weight.node), f"`{facts.graph.nodes[weight.node].name or norm.place.module}`"
+    start, name = start_of(facts.graph, weight.node), f"`{_parameter(facts, weight.node) or norm.place.module}`"
     if start is None and not facts.graph.histories.get(facts.graph.nodes[weight.node].name):
         return Outcome("cannot_tell", f"`{stream.name}`: what the gain {name} of {where} starts at was not recorded.", site, "declared", THEOREM)
     if start != 0.0:
@@ -76,3 +76,11 @@ def _judge(facts: Facts, stream: Stream, norm: Norm, final: bool) -> Outcome:
     )  # fmt: skip
     message = f"`{stream.name}`: the gain {name} of {where} starts at zero: {tail}."
     return Outcome("violated", message, site, "declared", THEOREM, remedy="a gain of one; zeros belong on the last norm or map of a branch")
+
+
+def _parameter(facts: Facts, node: int) -> str:
+    """The name of the parameter that a gain is, or is a part of."""
+    nodes = facts.graph.nodes
+    while nodes[node].op != "parameter" and len(set(nodes[node].inputs)) == 1:
+        node = nodes[node].inputs[0]
+    return nodes[node].name

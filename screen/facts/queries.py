@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from itertools import compress
+from operator import attrgetter
 from typing import Literal
 
 from screen.calculi.bounds import BranchBounds
@@ -377,13 +379,12 @@ def maps_by_weights(facts: Facts, stream: Stream, sublayer: Sublayer) -> bool:
 
 def shares_weights(facts: Facts, stream: Stream) -> bool:
     """Whether a map of one branch serves in another one."""
-    reader = reader_of(facts, stream)
-    met: set[int] = set()
-    for _, branch in () if reader is None else reader.branches:
-        used = {i for n in branch.region if branch.flow.weighted[n] for i in facts.graph.nodes[n].inputs if facts.graph.nodes[i].op == "parameter"}
-        if used & met:
+    nodes, reader = facts.graph.nodes, reader_of(facts, stream)
+    parameters = compress(range(len(nodes)), map("parameter".__eq__, map(attrgetter("op"), nodes)))
+    for used in [users for i in parameters if len(users := facts.graph.users[i]) > 1]:
+        branches = () if reader is None else reader.branches
+        if sum(any(n in branch.region and branch.flow.weighted[n] for n in used) for _, branch in branches) > 1:
             return True
-        met |= used
     return False
 
 

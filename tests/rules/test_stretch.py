@@ -92,3 +92,23 @@ def test_without_branches_a_block_stretches_by_no_more_than_is_told(block: type[
         assert f"at most by ({alpha} + L_ffn) · ({alpha} + L_ffn2)" in said
     else:
         assert said == ""
+
+
+class Joined(nn.Module):
+    """What comes in is joined to the state in front of every step, and a map makes one of both: no skip leads past it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mix, self.step, self.norm = nn.Linear(2 * WIDTH, WIDTH), Pre(), nn.LayerNorm(WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        state = torch.zeros_like(x)
+        for _ in range(6):
+            state = self.norm(self.step(self.mix(torch.cat((state, x), -1))))
+        return state
+
+
+def test_a_map_between_blocks_is_in_no_product_of_theirs() -> None:
+    report = screen.check(nn.Sequential(nn.Linear(8, WIDTH), Joined(), nn.Linear(WIDTH, 5)), example_inputs=torch.randn(2, 8, 8))
+    found = next(f for f in report.findings if f.code == "D101")
+    assert found.outcome == "violated" and not [name for name, _ in found.numbers.items() if name.startswith("Emadi")]

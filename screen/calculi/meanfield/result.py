@@ -72,6 +72,8 @@ class Recursion:
     """Whether weights serve at several depths."""
     copies: bool = False
     """Whether blocks have weights of their own, which start as copies of one another."""
+    of_one: bool = False
+    """Whether all blocks are those of one, by either."""
     ratio_without_logits: float | Unknown = NOT_COMPUTED
     """`gradient_ratio` with no gradient through the logits: what is left of T3 for branches of any degree. `gradient_ratio` well above it is
     the mark of channel L."""
@@ -165,6 +167,7 @@ def read(stack: Stack, gains: Mapping[str, tuple[float, ...]], assumptions: tupl
         tokens=stack.tokens,
         tied=bool(stack.tied) and not stack.copies,
         copies=stack.copies,
+        of_one=len(set(stack.tied)) == 1,
         logits=MappingProxyType(logits),
         **(_gradients(stack, run, depth, positions) if mute is None else dict.fromkeys(GRADIENTS, mute)),
     )

@@ -152,6 +152,8 @@ class Builder(Context):
                 again = "start as copies of those of another one" if self.copies else "serve in another one"
                 raise Stop(f"some weights of a block {again}, and others do not", adds[place * per_block])
             groups.append(place if first is None else groups[first])
+        if len(set(groups)) == len(groups):
+            raise Stop(f"some weights {'start alike' if self.copies else 'serve'} in several branches of one block")
         return tuple(groups)
 
     def _compare_starts(self, adds: list[int], per_block: int) -> None:

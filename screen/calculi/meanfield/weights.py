@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from screen import ops
-from screen.graph import Graph, Initialiser
+from screen.graph import Graph, Initialiser, Node
 from screen.structure.initial.laws import CARRIES, deviation, effective, fans, numbers_of, partly, starting_value_of, without_zeroed_rows
 from screen.structure.initial.values import start_of
 from screen.structure.types import Unknown
+
+Read = tuple[int, int]
+"""A parameter, and the entry of its first axis that is read; -1: all of it."""
 
 
 @dataclass(frozen=True)
@@ -102,14 +105,23 @@ class Weights:
             table.append(node.op == "parameter" or (bool(node.inputs) and not fixed and all(table[i] for i in node.inputs)))
         return table
 
-    def matrices(self, first: int, last: int) -> frozenset[int]:
-        """Parameters of more than one axis that are read between two nodes."""
-        found = {i for n in self.graph.nodes[first + 1 : last + 1] for i in n.inputs if self.graph.nodes[i].op == "parameter"}
-        return frozenset(i for i in found if len(self.graph.nodes[i].shape or ()) > 1)
+    def matrices(self, first: int, last: int) -> frozenset[Read]:
+        """Parameters of more than one axis that are read between two nodes: all of one, or, of one that is never read but row by row
+        (`scale[layer]`), which row."""
+        nodes = self.graph.nodes
+        read = {(i, n.index) for n in nodes[first + 1 : last + 1] for i in n.inputs if nodes[i].op == "parameter" and len(nodes[i].shape or ()) > 1}
+        return frozenset([(i, self._row(i, n)) for i, n in read])
 
-    def alike(self, parameters: frozenset[int]) -> frozenset[int]:
+    def _row(self, parameter: int, reader: int) -> int:
+        """Which entry of a parameter's first axis a node picks; -1 where some node reads more than one of it."""
+        size, users = (self.graph.nodes[parameter].shape or (0,))[0], self.graph.users[parameter]
+        if len(users) == 1 or any(_picked(self.graph.nodes[n]) is None for n in users):
+            return -1
+        return (_picked(self.graph.nodes[reader]) or 0) % size
+
+    def alike(self, parameters: frozenset[Read]) -> frozenset[Read]:
         """The same parameters, each by the first of those that start with the same random numbers."""
-        return frozenset(self._first_of_draw.get(self._draws[i], i) if i in self._draws else i for i in parameters)
+        return frozenset((self._first_of_draw.get(self._draws[i], i) if i in self._draws else i, row) for i, row in parameters)
 
     @cached_property
     def _draws(self) -> dict[int, tuple[object, ...]]:
@@ -125,6 +137,13 @@ class Weights:
         """Shapes and recorded laws of the parameters that are first read between two nodes, in order."""
         found = [n for n in self.graph.nodes[first + 1 : last + 1] if n.op == "parameter"]
         return tuple((n.shape, tuple((c.op, _numbers(c)) for c in self.histories.get(n.name, ()))) for n in found)
+
+
+def _picked(node: Node) -> int | None:
+    """The entry of the first axis that `x[3]` or `x[3, :]` picks."""
+    pick = node.args[1] if node.op == "getitem" and len(node.args) > 1 else None
+    first = pick[0] if isinstance(pick, tuple | list) and pick else pick
+    return first if isinstance(first, int) and not isinstance(first, bool) else None
 
 
 def _numbers(call: Initialiser) -> tuple[object, ...]:

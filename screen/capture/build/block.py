@@ -21,7 +21,7 @@ from screen.capture.build.meta_copy import on_meta
 from screen.capture.inputs.context import forward_signature
 from screen.capture.trace.loop import Key, first_tensor, is_alike, returned
 from screen.capture.trace.tracer import Trace, run
-from screen.graph import Graph, Node
+from screen.graph import SOURCES, Graph, Node
 from screen.ops import CLASSES
 from screen.graph.repetition import stacked
 
@@ -242,17 +242,21 @@ class Shape:
         nodes = self.graph.nodes
         return sum(nodes[i].op in ops and len({j for j in nodes[i].inputs if j in self.data}) > 1 for i in self.inside[call])
 
-    def _print(self, call: int) -> Print:
-        """Ops with their shapes and lines; sources are left out: a mask is read once, by the first that needs it."""
-        return tuple((n.op, n.shape, n.file, n.line) for i in self.inside[call] if i in self.data for n in [self.graph.nodes[i]])
+    def _print(self, call: int, *, beside: bool = False) -> Print:
+        """Ops with their shapes and lines; sources are left out: a mask is read once, by the first that needs it. `beside`: with what else runs."""
+        nodes = [self.graph.nodes[i] for i in self.inside[call]]
+        return tuple((n.op, n.shape, n.file, n.line) for n in nodes if n.index in self.data or (beside and n.op not in SOURCES))
 
     def _blocks(self, calls: list[int]) -> int:
         """How many blocks a sequence of calls is; 0 where nothing in it repeats."""
         members = [c for c in calls if self._is_gate(c) and self._is_block(c)]
         members = [c for c in members for _ in range(self.graph.times.get(self.graph.calls[c].module, 1))]
-        units = [(self._print(c), self._mapped(before, c)) for before, c in zip([None, *members], members, strict=False)]
+        mapped = [self._mapped(before, c) for before, c in zip([None, *members], members, strict=False)]
         whole = [self._adds(c) > 1 for c in members]
-        return stacked(units, whole) or (len(members) if all(whole) and len(members) >= MANY else 0)  # layers of several kinds, in no order
+        for beside in (False, True):  # a second state, of which the first layer has nothing of the data yet and the last one hands nothing on
+            if found := stacked([(self._print(c, beside=beside), m) for c, m in zip(members, mapped, strict=True)], whole):
+                return found
+        return len(members) if all(whole) and len(members) >= MANY else 0  # layers of several kinds, in no order
 
     def _mapped(self, before: int | None, call: int) -> tuple[object, ...]:
         """The weighted ops, and products with weights, between two members: what one that only joins (a gate of its own) adds is part of the unit."""
