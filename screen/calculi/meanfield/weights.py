@@ -102,7 +102,7 @@ class Weights:
         table: list[bool] = []
         for node in self.graph.nodes:
             fixed = node.op in ("constant", "buffer")
-            table.append(node.op == "parameter" or (bool(node.inputs) and not fixed and all(table[i] for i in node.inputs)))
+            table.append(node.op == "parameter" or (bool(node.inputs) and not fixed and all(map(table.__getitem__, node.inputs))))
         return table
 
     def matrices(self, first: int, last: int) -> frozenset[Read]:

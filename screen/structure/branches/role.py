@@ -252,13 +252,13 @@ class Mixer:
     def _carries_state(self) -> bool:
         """A chain of adds of data, each on a product with the one before: s ← a·s + b, with b of this branch (what earlier ones added, carried on
         with a part of it, is a momentum over depth)."""
-        flow = self.branch.flow
+        flow, members = self.branch.flow, self.branch.members
         depth: dict[int, int] = {}
         for index in self.branch.region:
             node = flow.graph.nodes[index]
             if node.op == "add" and sum(flow.data[i] for i in node.inputs) > 1:  # a trained shift behind a trained scale carries nothing on
                 products = [i for i in node.inputs if flow.graph.nodes[strip(flow, i)].op == "mul"]
-                own = all(self.branch.border(i) != "earlier" for i in node.inputs)
+                own = members.issuperset(node.inputs) or "earlier" not in map(self.branch.border, node.inputs)
                 depth[index] = max((depth.get(i, 0) + own for i in products), default=0)
             else:
                 depth[index] = max((depth.get(i, 0) for i in node.inputs), default=0)
