@@ -177,15 +177,28 @@ def _forks(reader: Reader) -> tuple[int, ...]:
 
 def _older(reader: Reader, forks: tuple[int, ...]) -> tuple[int, ...]:
     """The first value of the stream's own, before any branch leaves it, that something behind the first sum adds again, or joins before the stream's
-    end; nothing where there is none. What is laid beside that end (features of two models) was not carried past the stream."""
+    end; nothing where there is none. What is laid beside that end (features of two models), or added to a norm of it, was not carried past the
+    stream."""
     chain = reader.chain
     first = chain.adds[0]
     for node in chain.nodes:
         if not forks or node >= forks[0]:
             return ()
-        if any(e.node > first and (e.kind != "join" or e.node <= chain.nodes[-1]) for e in _taken_up(reader, node, first)):
+        if any(e.node > first and _is_carried_to(reader, e.node) for e in _taken_up(reader, node, first)):
             return (node,)
     return ()
+
+
+def _is_carried_to(reader: Reader, node: int) -> bool:
+    """Whether a value is one of the stream's, or a sum with its end, times a number at most: behind a norm the stream is not carried on."""
+    end, into = reader.chain.nodes[-1], reader.chains.into
+    sources = [e.source for e in into[node] if e.kind != "join"] if node > end else []
+    for source in sources:
+        while source > end and len(edges := into[source]) == 1 and edges[0].kind in ("same", "scale"):
+            source = edges[0].source
+        if source == end:
+            return True
+    return node <= end
 
 
 def _taken_up(reader: Reader, node: int, first: int) -> list[Edge]:
