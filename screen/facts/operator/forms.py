@@ -350,8 +350,12 @@ def _cat(forms: Forms, node: Node) -> Form:
         if tiled is not None:
             table[origin, tiled] = _beside([part[0][1] for part in parts], node)
         else:
-            size = sum(p.gain.high for part in parts for _, p in part)
+            terms = [term for part in parts for term in part]
+            size = sum(p.gain.high for _, p in terms)
             key = (origin, layouts.whole(forms._shape(origin)))
+            if len(terms) == 1 and layouts.is_permuted(terms[0][0]):  # all of it, beside what is none of it
+                table[key] = terms[0][1] * of_atom(Atom(("joined", node.index), "beside"))
+                continue
             table[key] = (
                 of_atom(Atom(("joined", node.index), "part")).scaled(size)
                 if math.isfinite(size)

@@ -1,7 +1,7 @@
 """Coefficients of identity paths: polynomials with known numbers in atoms whose values are not numbers.
 
 An atom is a multiplier (a gate made from the data, a learned scale) with the range of its entries, or a linear map of the stream with operator
-norm one (an average over an axis, a permutation of entries, a part of them), or one that repeats all entries k times and has √k. An average that
+norm one (an average over an axis, a permutation of entries, all of them beside others, a part of them), or one that repeats all entries k times and has √k. An average that
 is kept without its copies has 1/√k: what averages and repeats again has norm one. Sums over paths cancel exactly: (1 − g) + g is 1 whatever g is.
 Operator norms are those of the largest entry: a gate that differs from entry to entry takes values from two places (g·x + (1 − g)·Px), where the
 2-norm may gain √2 and the largest entry nothing. Where all entries share their gates the 2-norm has the same bounds.
@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["gate", "average", "permutation", "repeat", "part"]
+Kind = Literal["gate", "average", "permutation", "repeat", "beside", "part"]
 MOST_MONOMIALS = 32
 MOST_GATES = 8
 """Gates of one coefficient whose corners are tried: a polynomial that is linear in each takes its extremes there."""
@@ -140,7 +140,7 @@ class Polynomial:
         groups = self._groups(gates)
         if (of_rest := _projected(groups)) is not None:
             return of_rest, of_rest
-        parts = any(a.kind == "part" for rest in groups for a in rest) or any(_size(rest) > 1 for rest in groups)
+        parts = any(_may_vanish(rest) or _size(rest) > 1 or (len(groups) > 1 and "beside" in _kinds(rest)) for rest in groups)
         upper = sum(map(abs, groups.values()))
         return (0.0 if parts else abs(sum(groups.values()))), upper
 
@@ -171,6 +171,16 @@ class Polynomial:
         return all(self._signed(dict(zip(order, v, strict=True))) >= -1e-12 for v in itertools.product(*((a.low, a.high) for a in order)))
 
 
+def _kinds(monomial: Monomial) -> set[Kind]:
+    return {atom.kind for atom in monomial}
+
+
+def _may_vanish(monomial: Monomial) -> bool:
+    """Whether an operator may give nothing of what comes in: a part of it, or averages over it and what stands beside it."""
+    kinds = _kinds(monomial)
+    return "part" in kinds or ("beside" in kinds and not kinds.isdisjoint(("average", "repeat")))
+
+
 def _size(monomial: Monomial) -> float:
     """The norm of what repeats entries, beside what takes averages of them; at least one."""
     return math.sqrt(max(1.0, math.prod(a.entries for a in monomial)))
@@ -190,7 +200,7 @@ def _of_monomial(monomial: Monomial, c: float) -> Range:
     gates = [a for a in monomial if a.kind == "gate"]
     size = _size(monomial)
     high = abs(c) * size * math.prod(max(abs(a.low), abs(a.high)) for a in gates)
-    if size > 1 or any(a.kind == "part" for a in monomial):
+    if size > 1 or _may_vanish(monomial):
         return Range(0.0, high)
     if len(set(gates)) == 1 and gates[0].fixed:
         return Range(high, high)
