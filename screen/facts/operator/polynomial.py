@@ -1,10 +1,10 @@
 """Coefficients of identity paths: polynomials with known numbers in atoms whose values are not numbers.
 
 An atom is a multiplier (a gate made from the data, a learned scale) with the range of its entries, or a linear map of the stream with operator
-norm one (an average over an axis, a permutation of entries, all of them beside others, a part of them), or one that repeats all entries k times and has √k. An average that
-is kept without its copies has 1/√k: what averages and repeats again has norm one. Sums over paths cancel exactly: (1 − g) + g is 1 whatever g is.
-Operator norms are those of the largest entry: a gate that differs from entry to entry takes values from two places (g·x + (1 − g)·Px), where the
-2-norm may gain √2 and the largest entry nothing. Where all entries share their gates the 2-norm has the same bounds.
+norm one (an average over an axis, a permutation of entries, all of them beside others, a part of them), or one that repeats all entries k times and
+has √k. An average that is kept without its copies has 1/√k: what averages and repeats again has norm one. Sums over paths cancel exactly: (1 − g) + g
+is 1 whatever g is. Operator norms are those of the largest entry: a gate that differs from entry to entry takes values from two places (g·x +
+(1 − g)·Px), where the 2-norm may gain √2 and the largest entry nothing. Where all entries share their gates the 2-norm has the same bounds.
 """
 
 from __future__ import annotations
