@@ -79,6 +79,8 @@ BY_COSINE = "cosine similarity with a temperature"
 ROUTED = f"a z-loss on these logits, or {BY_COSINE}"
 BY_ONE_MAP = "|logit| ≤ B̄·‖W‖, with B̄ the largest norm of what the branch reads, W the map that makes them"
 BESIDE = "|logit| ≤ |q·k|/√d_h + B̄·‖W‖, with B̄ the largest norm of what the branch reads, W the map that makes what is added"
+ADD_UP = "hold those that come from before, and add up over depth; its own are bounded at fixed weights"
+CAP_OF_SUM = "a cap on the sum, `c * tanh(logits / c)`"
 BOUND_BESIDE = "a bound on what is added to the logits"
 READ = "the size of what is read"
 BY_ONE_SIDE = "|logit| ≤ B̄·‖W‖·n/√d_h, with B̄ the largest norm of what the branch reads, W the map without a norm, n the largest norm on the other"
@@ -126,6 +128,9 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
     if isinstance(there, Unknown):
         return Outcome("cannot_tell", f"{name}: {there.reason}.", blame(facts, site, there.nodes), theorem=BOUND)
     bounded = are_logits_bounded(facts, sublayer)
+    if isinstance(bounded, Unknown) and add_up(facts, sublayer):
+        message = f"{name}: {_logits(facts, sublayer)} {ADD_UP}."
+        return Outcome("conditional", message, site, remedy=CAP_OF_SUM, condition=condition_on_logits(facts, sublayer))
     if isinstance(bounded, Unknown):
         return Outcome(
             "cannot_tell", f"{name}: whether its logits are bounded is unknown: {bounded.reason}.", blame(facts, site, bounded.nodes), theorem=BOUND
@@ -166,7 +171,7 @@ def _judge(facts: Facts, stream: Stream, kind: Kind, sublayer: Sublayer) -> Outc
         )
         return Outcome("conditional", message, site, theorem=bound, numbers=numbers, remedy=_remedy(facts, sublayer), condition=condition)
     if raw and add_up(facts, sublayer):
-        message = f"{name}: {_logits(facts, sublayer)} hold those that come from before, and add up over depth; its own are bounded at fixed weights."
+        message = f"{name}: {_logits(facts, sublayer)} {ADD_UP}."
         return Outcome("conditional", message, site, theorem=bound, numbers=numbers, remedy=_remedy(facts, sublayer), condition=condition)
     if raw and divides_before_logits(facts, stream, sublayer):
         by = _scaled_by(facts, sublayer)

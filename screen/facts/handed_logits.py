@@ -17,6 +17,8 @@ HANDED = frozenset({"B_memory", "B_earlier"})
 """The size of what comes in beside the stream, and of what an earlier block has made."""
 HUGE = 1e8
 """A size of inputs beside weights of one."""
+LEAST = 1e-4
+"""Share of what is handed on that counts as a part of it: what is handed on may be divided by √(width of a head) behind it (convention)."""
 
 
 def add_up(facts: Facts, sublayer: Sublayer) -> bool:
@@ -49,7 +51,7 @@ def _is_added(bound: Expr) -> bool:
         return math.exp(min(bound.log({n: handed if n in HANDED else own if n in INPUTS else weight for n in names}), LARGEST))
 
     few, many = (at(2 * HUGE, 1.0, weight) - at(HUGE, 1.0, weight) for weight in (1.0, 30.0))
-    return few > 0.5 * HUGE and math.isclose(few, many, rel_tol=1e-3) and math.isclose(at(1.0, HUGE, 1.0), at(1.0, 1.0, 1.0), rel_tol=1e-3)
+    return few > LEAST * HUGE and math.isclose(few, many, rel_tol=1e-3) and math.isclose(at(1.0, HUGE, 1.0), at(1.0, 1.0, 1.0), rel_tol=1e-3)
 
 
 __all__ = ["HUGE", "add_up"]

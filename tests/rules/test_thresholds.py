@@ -411,6 +411,7 @@ ELSEWHERE = {
     "facts.advice.ONE_KEY": "a number that advice speaks of, no threshold", "rules.logits_bounded.FAR": "tests/rules/test_far_caps.py",
     "rules.logits_at_start.KEYS": "FROZEN is made of it",
     "facts.handed_logits.HUGE": "where a power and a slope are read off",
+    "facts.handed_logits.LEAST": "a slope that rounding does not make",
     "rules.identity_path.MOST_KINDS": "a matter of length",
     "rules.identity_path.SAME": "rounding of two gains", "rules.softmax_over_summed_axis.MOST": "ops that are followed",
     "facts.beyond.SEVERAL": "tests/structure/test_conditions_in_branches.py", "facts.beyond.GUARD": "tests/facts/test_exponentials.py",
