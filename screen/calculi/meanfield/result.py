@@ -179,7 +179,7 @@ def ends(stack: Stack) -> Ends:
     rms = _rms(stack, run)
     blame, mute = _blame(rms[-1]), silent(stack, run)
     apart = blame if blame is not None else _apart(stack, run.states[-1], positions)[0]
-    return Ends(mute or _ratio(stack, run, positions), _grown(rms), apart)
+    return Ends(_ratio(stack, run, positions) if mute is None else mute, _grown(rms), apart)
 
 
 def _forward(stack: Stack) -> Forward:
