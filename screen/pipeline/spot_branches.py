@@ -16,7 +16,7 @@ ALLOWED = 100.0
 def of_branch(claim: Claim, found: list[FoundBranch]) -> Claim:
     """The claim beside what the branches of its sublayer showed, in all blocks that ran."""
     if claim.claim == "output_bounded":
-        each = [(b.base or 0.0, [s for s in (*b.inputs, b.weights, b.both, b.last) if s is not None]) for b in found]
+        each = [(b.base or 0.0, [s for s in (*b.inputs, b.weights, b.both, b.alone) if s is not None]) for b in found]
         base, sizes = _of_all(each)
         if claim.value is False and base > 0 and all(b.both is not None for b in found) and max(sizes) <= STILL * base:
             reason = f"nothing grew when its weights, and what it reads, were multiplied: at most {max(sizes):.3g} where it was {base:.3g} before"

@@ -159,3 +159,39 @@ def test_logits_that_given_tables_turn_have_no_measured_start(given: bool) -> No
     assert (found.status == "unknown") is given
     [judged] = [f for f in report.findings if f.code == "I202"] or [None]
     assert judged is None or judged.outcome == ("cannot_tell" if given else "holds")
+
+
+class Closing(nn.Module):
+    """Adds a branch times σ(Wc + b), b = −2, whose map is made last: all weights together close it, and that of the branch alone does not."""
+
+    def __init__(self, bare: bool) -> None:
+        super().__init__()
+        self.norm, self.up, self.down, self.gate = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.bare = bare
+        with torch.no_grad():
+            self.gate.weight.zero_()
+            self.gate.bias.fill_(-2.0)
+
+    def forward(self, x: Tensor, condition: Tensor) -> Tensor:
+        inner = self.down(torch.relu(self.up(self.norm(x))))
+        return x + (inner if self.bare else torch.tanh(inner)) * self.gate(condition).sigmoid()
+
+
+class Conditioned(nn.Module):
+    def __init__(self, bare: bool) -> None:
+        super().__init__()
+        self.blocks, self.norm = nn.ModuleList(Closing(bare) for _ in range(3)), nn.LayerNorm(WIDTH)
+
+    def forward(self, x: Tensor, condition: Tensor) -> Tensor:
+        for block in self.blocks:
+            x = block(x, condition)
+        return self.norm(x)
+
+
+@pytest.mark.parametrize("bare", [True, False])
+def test_a_gate_that_all_weights_close_leaves_the_one_that_scales_the_branch(bare: bool) -> None:
+    torch.manual_seed(0)
+    report = screen.check(Conditioned(bare), example_inputs=(torch.randn(2, TOKENS, WIDTH), torch.randn(2, 1, WIDTH)))
+    bounded = next(c for c in report.claims if c.claim == "output_bounded")
+    assert bounded.value is not bare and bounded.status == "proved", bounded.reason
+    assert bounded.measured is not None and bounded.measured.agrees is True

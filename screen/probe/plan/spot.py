@@ -7,7 +7,7 @@ from dataclasses import replace
 from screen.facts.claims.claim import Claim, ClaimKind
 from screen.facts.operator import StreamOperator, Whole, goes_on
 from screen.facts.operator.polynomial import Range
-from screen.facts.queries import reader_of
+from screen.facts.queries import free_weight, reader_of
 from screen.facts.record import Facts
 from screen.graph import Graph, Node, Ref, numel, ops_digest
 from screen.probe.plan.spot_types import SpotBranch, SpotCone, SpotGain, SpotPlan, SpotStream, SpotWhole, first_of_each
@@ -268,19 +268,20 @@ def _gain_of(facts: Facts, stream: Stream, reader: Reader, operator: StreamOpera
     return None
 
 
-def _held(facts: Facts, stream: Stream, kind: str, sublayer: str, branch: Branch) -> tuple[frozenset[int], bool]:
-    """Which of the parameters of a branch, in order, "over all weights" leaves as they are, and whether that is derived; all branches of a kind have
-    them at the same places."""
+def _held(facts: Facts, stream: Stream, kind: str, sublayer: str, branch: Branch) -> tuple[frozenset[int], bool, int | None]:
+    """Which of the parameters of a branch, in order, "over all weights" leaves as they are, whether that is derived, and which of them scales the
+    output by itself; all branches of a kind have them at the same places."""
     graph = branch.flow.graph
     names = [graph.nodes[i].name for i in sorted(parameters_of(branch))]
     sub = next((s for k in stream.kinds for s in k.sublayers if (k.id, s.name) == (kind, sublayer)), None)
     analysis = None if sub is None or (sub.add, sub.output) != (branch.add, branch.output) else facts.analysis(sub)
     sure = not (analysis is None or isinstance(analysis, Unknown))
     held = frozenset(graph.frozen) if analysis is None or isinstance(analysis, Unknown) else analysis.bounds.held
-    return frozenset(place for place, name in enumerate(names) if name in held), sure
+    lifting = free_weight(facts, sub) if sure and sub is not None else None
+    return frozenset(place for place, name in enumerate(names) if name in held), sure, names.index(lifting) if lifting in names else None
 
 
-def _branch(facts: Facts, branch: Branch, kind: str, sublayer: str, held: frozenset[int], sure: bool) -> SpotBranch:
+def _branch(facts: Facts, branch: Branch, kind: str, sublayer: str, held: frozenset[int], sure: bool, lifting: int | None) -> SpotBranch:
     graph, flow = branch.flow.graph, branch.flow
     read = parameters_of(branch)
     names = tuple(graph.nodes[i].name for i in sorted(read))
@@ -291,7 +292,8 @@ def _branch(facts: Facts, branch: Branch, kind: str, sublayer: str, held: frozen
     under = [(i, strip(flow, graph.nodes[i].inputs[0])) for i in softmaxes if graph.nodes[i].op in CALLS]
     shifts = tuple((i, u) for i, logits in under if (u := shifted(flow, logits)) != logits)
     unsure = any(c.status == "unknown" for c in asked)
-    return SpotBranch(kind, sublayer, branch.output, names, free, softmaxes, shifts, unsure, bool(softmaxes) and _is_driven(branch))
+    alone = names[lifting] if lifting is not None else free[-1] if free else None
+    return SpotBranch(kind, sublayer, branch.output, names, free, alone, softmaxes, shifts, unsure, bool(softmaxes) and _is_driven(branch))
 
 
 def _is_driven(branch: Branch) -> bool:

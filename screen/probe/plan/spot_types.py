@@ -36,6 +36,8 @@ class SpotBranch:
     """All that it reads."""
     free: tuple[str, ...]
     """Of these the maps, biases and tables, without gains."""
+    alone: str | None = None
+    """The weight that scales the output by itself, as derived; the last free one where none is."""
     softmaxes: tuple[int, ...] = ()
     shifts: tuple[tuple[int, int], ...] = ()
     """(softmax, the logits that the largest of a row was taken off before it), where that is written out."""
@@ -160,8 +162,8 @@ class FoundBranch:
     """At free weights times `HEAVY`."""
     both: float | None = None
     """At free weights and the first state multiplied."""
-    last: float | None = None
-    """At the last free weight times `HEAVY`, where the others did not show the branch growing: gates close where all are multiplied."""
+    alone: float | None = None
+    """At `SpotBranch.alone` times `HEAVY`, where the others did not show the branch growing: gates close where all are multiplied."""
     logits: float | None = None
     """Largest |logit|, before masks."""
     logit_rms: float | None = None

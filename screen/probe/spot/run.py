@@ -264,8 +264,8 @@ class Run:
         runs["heavy"] = self._try(heavy, begin)
         runs["both"] = self._try(heavy, {e: v * FACTORS[0] for e, v in first.items()})
         if any(self._is_still(s, b, runs) for s in self.plan.streams for b in s.branches):
-            last = {b.free[-1] for s in self.plan.streams for b in s.branches if b.free}
-            runs["last"] = self._try(self._heavy(leaves, last), begin)
+            alone = {b.alone for s in self.plan.streams for b in s.branches if b.alone}
+            runs["alone"] = self._try(self._heavy(leaves, alone), begin)
         if any(b.unsure for s in self.plan.streams for b in s.branches):
             runs.update({f"fill{number:g}": self._try(self._filled(leaves, free, number), begin) for number in FILLS})
         return runs
@@ -423,7 +423,7 @@ class Run:
             place,
             sizes["base"],
             tuple(sizes[f"x{f:g}"] for f in FACTORS),
-            *((sizes["heavy"], sizes["both"], sizes.get("last")) if b.free else (None, None, None)),
+            *((sizes["heavy"], sizes["both"], sizes.get("alone")) if b.free else (None, None, None)),
             most(top for top, _, _ in logits),
             most(rms for _, rms, _ in logits),
             most(peaked for _, _, peaked in logits),
