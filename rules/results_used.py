@@ -73,22 +73,31 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
         why = "the forward pass failed before its end" if graph.failure else "forward returned no tensor"
         return (Outcome("cannot_tell", f"Whether every result is used is unknown: {why}."),)
     alive, end = used(graph), max((stream.states[-1] for stream in facts.streams), default=len(graph.nodes))
-    lost: dict[str, int] = {}
+    lost: dict[str, list[int]] = {}
     norms = {norm.node for norm in facts.norms}
     busy = _busy(facts, alive)
     for node in graph.nodes[:end]:
         maps = CLASSES.get(node.op) in WEIGHTED or not norms.isdisjoint((node.index, *node.inputs))
         if node.index not in alive and maps and any(graph.nodes[i].op == "parameter" for i in node.inputs):
-            lost.setdefault(_whole(facts, node.index, busy), node.index)
+            lost.setdefault(_whole(facts, node.index, busy), []).append(node.index)
     found = []
     if lost and any(guess.decides for guess in graph.guesses):
         named = ", ".join(f"`{path}`" for path in [*lost][:3])
         return (Outcome("cannot_tell", f"No output depends on what {named} computes, but a value that was guessed decides what runs."),)
-    for path, first in lost.items():
-        message = f"`{path}` runs, and no output of the model depends on what it computes: its weights get no gradient."
-        found.append(Outcome("violated", message, Site(place=replace(place_of(facts, first), module=path)), remedy=REMEDY))
+    for path, idle in lost.items():
+        message = f"`{path}` runs, and no output of the model depends on what it computes{_of_weights(facts, idle, alive)}"
+        found.append(Outcome("violated", message, Site(place=replace(place_of(facts, idle[0]), module=path)), remedy=REMEDY))
     found += [_thrown(facts, facts.graph.nodes[n]) for n in _results_thrown(facts, alive, end)]
     return tuple(found) or (Outcome("holds", "what every map and norm with weights makes reaches an output."),)
+
+
+def _of_weights(facts: Facts, idle: list[int], alive: frozenset[int]) -> str:
+    """What becomes of the weights of what ran in vain: another call of the module may hand on what it computes."""
+    weights = {i for n in idle for i in facts.graph.nodes[n].inputs if facts.graph.nodes[i].op == "parameter"}
+    if weights.isdisjoint(alive):
+        return ": its weights get no gradient."
+    kept = "its weights get" if weights <= alive else "those of its weights that are used elsewhere get"
+    return f" in this call: {kept} gradients from other calls alone."
 
 
 def _results_thrown(facts: Facts, alive: frozenset[int], end: int) -> list[int]:

@@ -83,10 +83,10 @@ def _with_operators(facts: Facts, readers: list[Reader]) -> Facts:
     starts = {r.chain.nodes[0]: r for r in reversed(readers)}
     mine = tuple(of_states.get(s.states) or starts[s.states[0]] for s in facts.streams)
     whole = [n for n, s in enumerate(facts.streams) if not s.cuts]
-    found = sure(operators_of, [mine[n] for n in whole], [len(facts.streams[n].traced) for n in whole])
+    found = sure(operators_of, [mine[n] for n in whole], [facts.streams[n].traced for n in whole])
     back: dict[int, StreamOperator | Unknown] = {}
     if any(node.op in DETACHED for node in facts.graph.nodes):
-        seen = sure(operators_of, [mine[n] for n in whole], [len(facts.streams[n].traced) for n in whole], back=True)
+        seen = sure(operators_of, [mine[n] for n in whole], [facts.streams[n].traced for n in whole], back=True)
         back = {n: seen if isinstance(seen, Unknown) else seen[place] for place, n in enumerate(whole)}
     operators: list[StreamOperator | Unknown] = [Unknown(CUT, tuple(p.node for p in s.cuts)) for s in facts.streams]
     for place, n in enumerate(whole):

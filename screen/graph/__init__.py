@@ -234,6 +234,22 @@ class Graph:
         """Whether all that its module runs left nodes; else some members of a list stand for others. A loop of a few copies is a module of a few."""
         return all(member == representative for repeat in self.repeats for member, representative in repeat.members)
 
+    def is_listed(self, call: int) -> bool:
+        """Whether a call is one of a member of a list, perhaps its only one."""
+        return self.is_member(self.calls[call].module)
+
+    def is_member(self, module: int) -> bool:
+        """Whether a module is a member of a list, perhaps its only one."""
+        parent = self.modules[module].parent
+        return parent is not None and self.modules[parent].container == "list"
+
+    def above(self, module: int) -> list[int]:
+        """A module and those that hold it, from the inside to the root."""
+        found = [module]
+        while (parent := self.modules[found[-1]].parent) is not None:
+            found.append(parent)
+        return found
+
     def times_of(self, call: int) -> int:
         """How many calls a call stands for."""
         return math.prod(self.times.get(self.calls[c].module, 1) for c in self.call_path(call)) if self.times else 1

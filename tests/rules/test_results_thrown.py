@@ -119,3 +119,28 @@ def test_a_norm_that_reaches_nothing_of_the_stream_is_no_doubt_of_r101(whole: bo
 def test_a_norm_on_half_of_the_channels_is_one() -> None:
     report = screen.check(_Raw("half"), example_inputs=torch.randn(2, 6, 32), depth=12)
     assert {f.code: f.outcome for f in report.findings if f.code in ("R101", "R301")} == {"R101": "conditional", "R301": "conditional"}
+
+
+class TwoStreams(nn.Module):
+    """Words beside a picture, which one feed-forward reads both of in each block; the words of the last block are not handed on."""
+
+    def __init__(self, own: bool) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(3))
+        self.nets = nn.ModuleList(nn.Sequential(nn.Linear(WIDTH, 64), nn.GELU(), nn.Linear(64, WIDTH)) for _ in range(3))
+        self.words = nn.ModuleList(nn.Sequential(nn.Linear(WIDTH, 64), nn.GELU(), nn.Linear(64, WIDTH)) for _ in range(3)) if own else self.nets
+
+    def forward(self, x: Tensor, words: Tensor) -> Tensor:
+        for norm, net, other in zip(self.norms, self.nets, self.words, strict=True):
+            following = words + other(norm(words))
+            x, words = x + net(norm(x) + words.mean(1, keepdim=True)), following
+        return x
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_weights_that_another_call_hands_on_have_their_gradient(own: bool) -> None:
+    report = screen.check(TwoStreams(own), example_inputs=(torch.zeros(2, 9, WIDTH), torch.zeros(2, 5, WIDTH)), spot_check=False)
+    said = [f.message for f in report.findings if f.code == "G123" and f.outcome == "violated"]
+    shared = [s for s in said if s.endswith(" in this call: its weights get gradients from other calls alone.")]
+    assert [s.split("`")[1] for s in shared] == (["norms.2"] if own else ["norms.2", "nets.2"])
+    assert [s.split("`")[1] for s in said if s.endswith(": its weights get no gradient.")] == (["words.2"] if own else [])

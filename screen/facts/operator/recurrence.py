@@ -22,11 +22,9 @@ from screen.facts.operator.forms import Form, Forms
 from screen.facts.operator.layouts import is_permuted, is_whole
 from screen.facts.operator.polynomial import ONE, ZERO, Atom, Polynomial, Range, of_atom
 from screen.facts.operator.shares import is_mixture
-from screen.graph import Node
-from screen.structure.chains.identity_edges import Edge
-from screen.structure.reach import used
+from screen.facts.operator.spans import Span
 from screen.structure.streams.reader import Reader
-from screen.structure.types import Unknown
+from screen.structure.types import TracedBlock, Unknown
 
 Law = Literal["decaying", "constant", "polynomial", "exponential"]
 """How what a branch adds is carried on, against the number of blocks behind it."""
@@ -118,14 +116,13 @@ class StreamOperator:
         return not self.reads_other and not self.through and all(not set(before[:n]) & set(s.terms) for n, s in enumerate(self.states))
 
 
-def operators_of(readers: Sequence[Reader], blocks: Sequence[int], back: bool = False) -> tuple[StreamOperator | Unknown, ...]:
-    """For each stream its operator. `blocks`: how many blocks of each ran; `back`: as gradients see it, past what is detached."""
+def operators_of(readers: Sequence[Reader], blocks: Sequence[Sequence[TracedBlock]], back: bool = False) -> tuple[StreamOperator | Unknown, ...]:
+    """For each stream its operator. `blocks`: those of each that ran; `back`: as gradients see it, past what is detached."""
     if not readers:
         return ()
-    found_forks = [_forks(r) for r in readers]
-    forks = [(*(_older(r, found) or _begin(r, found)), *found) for r, found in zip(readers, found_forks, strict=True)]
+    spans = [Span(r, ran) for r, ran in zip(readers, blocks, strict=True)]
+    forks, ends = [s.forks for s in spans], [s.end for s in spans]
     outputs = [[b.output for _, b in r.branches] for r in readers]
-    ends = [_end(r, found[0] if found else None) for r, found in zip(readers, forks, strict=True)]
     sources = frozenset(i for found in (*forks, *outputs) for i in found) | frozenset(ends)
     forms = Forms(readers[0].flow, readers[0].chains.edges.norms, sources, back)
     table: dict[int, State] = {}
@@ -138,7 +135,7 @@ def operators_of(readers: Sequence[Reader], blocks: Sequence[int], back: bool = 
             table[found[0]] = resolved(found[0], forms)  # it begins as a multiple of another one's state, or as what is made of it
     carrying = _carrying(readers, forms, frozenset(table) | first)
     table |= carrying
-    return tuple(_operator(r, f, e, d, table, first, frozenset(carrying)) for r, f, e, d in zip(readers, forks, ends, blocks, strict=True))
+    return tuple(_operator(r, f, e, len(d), table, first, frozenset(carrying)) for r, f, e, d in zip(readers, forks, ends, blocks, strict=True))
 
 
 def _carrying(readers: Sequence[Reader], forms: Forms, known: frozenset[int]) -> dict[int, State]:
@@ -160,191 +157,6 @@ def _carrying(readers: Sequence[Reader], forms: Forms, known: frozenset[int]) ->
     while more := {o for o in found if o not in wanted and wanted & set(found[o].terms)}:
         wanted |= more
     return {o: s for o, s in found.items() if o in wanted}
-
-
-def _forks(reader: Reader) -> tuple[int, ...]:
-    """The states that branches and skips leave from, in order, one for each group of parallel adds."""
-    found: list[int] = []
-    adds = reader.chain.adds
-    for position in range(len(adds)):
-        before = adds[position - 1] if position else -1
-        own = [s for s in reader.reads(position) if s >= before]
-        entry = min([*own, *(b.state for p, b in reader.branches if p == position)], default=None)
-        if entry is not None and (not found or entry > found[-1]):
-            found.append(entry)
-    return tuple(found)
-
-
-def _older(reader: Reader, forks: tuple[int, ...]) -> tuple[int, ...]:
-    """The first value of the stream's own, before any branch leaves it, that something behind the first sum adds again, or joins before the stream's
-    end; nothing where there is none. What is laid beside that end (features of two models), or added to a norm of it, was not carried past the
-    stream."""
-    chain = reader.chain
-    first = chain.adds[0]
-    for node in chain.nodes:
-        if not forks or node >= forks[0]:
-            return ()
-        if any(e.node > first and _is_carried_to(reader, e.node) for e in _taken_up(reader, node, first)):
-            return (node,)
-    return ()
-
-
-def _is_carried_to(reader: Reader, node: int) -> bool:
-    """Whether a value is one of the stream's, or a sum with its end, times a number at most: behind a norm the stream is not carried on."""
-    end, into = reader.chain.nodes[-1], reader.chains.into
-    sources = [e.source for e in into[node] if e.kind != "join"] if node > end else []
-    for source in sources:
-        while source > end and len(edges := into[source]) == 1 and edges[0].kind in ("same", "scale"):
-            source = edges[0].source
-        if source == end:
-            return True
-    return node <= end
-
-
-def _taken_up(reader: Reader, node: int, first: int) -> list[Edge]:
-    """The identity edges out of a value; where a view of it is taken behind the first sum, those out of that view."""
-    found: list[Edge] = []
-    stack = [node]
-    while stack:
-        here = stack.pop()
-        for edge in (e for u in reader.flow.graph.users[here] for e in reader.chains.into[u] if e.source == here):
-            if edge.kind in ("same", "part") and edge.node > first:
-                stack.append(edge.node)
-            else:
-                found.append(edge)
-    return found
-
-
-def _begin(reader: Reader, forks: tuple[int, ...]) -> tuple[int, ...]:
-    """The state that enters the call of the first block, where something happens to the stream before its first branch leaves it; else nothing. What
-    happens in the first block alone (its norm of the embedding) comes before all blocks."""
-    chain, calls = reader.chain, [_call_of_block(reader, a) for a in reader.chain.adds]
-    if calls[0] is None or not forks or forks[0] not in chain.nodes:
-        return ()
-    inside = _before_fork(reader, calls[0], forks[0])
-    following = next((c for c in calls if c is not None and c != calls[0]), None)
-    if not inside or (following is not None and not _before_fork(reader, following, _fork_of(reader, calls.index(following), forks))):
-        return ()
-    return (chain.nodes[chain.nodes.index(inside[0]) - 1],) if inside[0] != chain.nodes[0] else inside[:1]
-
-
-def _before_fork(reader: Reader, call: int, fork: int) -> tuple[int, ...]:
-    """What a call makes of the stream before its first branch leaves it."""
-    nodes, graph = reader.chain.nodes, reader.flow.graph
-    end = nodes.index(fork) + 1 if fork in nodes else 0
-    return tuple(n for n in nodes[:end] if call in graph.call_path(graph.nodes[n].call))
-
-
-def _fork_of(reader: Reader, position: int, forks: tuple[int, ...]) -> int:
-    """The latest state that branches leave from before an add."""
-    return max((f for f in forks if f < reader.chain.adds[position]), default=forks[0])
-
-
-def _end(reader: Reader, begin: int | None) -> int:
-    """The stream behind its last block: the value of its sizes that the call of that block hands on; without such a call the last sum. Where the
-    sums are parts of what the blocks began with, that is put together again."""
-    graph = reader.flow.graph
-    live = used(graph)
-    known = {*reader.chain.nodes, *(b.output for _, b in reader.branches)}
-    last = next((n for n in reversed(reader.chain.nodes) if n in live), reader.chain.nodes[-1])
-    while (more := _next_sum(reader, last, known, live)) is not None:
-        last = more
-        known.add(last)
-    call = _call_of_block(reader, reader.chain.adds[-1])
-    if call is None:
-        return _to_output(reader, _as_before(reader, last))
-    inside = {n.index for n in graph.nodes[last:] if call in graph.call_path(n.call)}
-    shape = sorted(graph.nodes[last if begin is None else begin].shape or ())
-    alike = [i for i in inside if sorted(graph.nodes[i].shape or ()) == shape and reader.flow.data[i]]  # perhaps with its axes moved
-    handed = [i for i in alike if i == last or reader.flow.depends(i, last)]
-    handed = [i for i in handed if i in graph.outputs or not inside.issuperset(graph.users[i])]
-    return _as_before(reader, last) if last in handed else max(handed, default=last)
-
-
-def _next_sum(reader: Reader, last: int, known: set[int], live: frozenset[int]) -> int | None:
-    """A sum of the last value, perhaps times a number, with values that are known: a velocity is multiplied before it is added."""
-    graph = reader.flow.graph
-    for user in graph.users[last]:
-        leaves = graph.nodes[user].op == "sub" and reader.chain.nodes[reader.chain.begin] in graph.nodes[user].inputs  # what all blocks added
-        if user in live and graph.nodes[user].op in ("add", "sub") and not leaves and _is_sum(reader, user, known):
-            return user
-        multiplied = user in live and graph.nodes[user].op in _TIMES and _of_numbers(reader, user) == last
-        if multiplied and (found := _next_sum(reader, user, {*known, user}, live)) is not None:
-            return found
-    return None
-
-
-_TIMES = ("mul", "div", "true_divide", "neg")
-
-
-def _of_numbers(reader: Reader, node: int) -> int | None:
-    """The value that is multiplied or divided by a number here."""
-    here = reader.flow.graph.nodes[node]
-    return here.inputs[0] if len(here.inputs) == 1 and here.shape == reader.flow.graph.nodes[here.inputs[0]].shape else None
-
-
-def _is_sum(reader: Reader, add: int, known: set[int]) -> bool:
-    """Whether a value is made by sums alone, and by numbers that multiply, from the known ones."""
-    graph = reader.flow.graph
-    stack, seen = [add], set[int]()
-    while stack:
-        node = stack.pop()
-        if node in seen or node in known:
-            continue
-        seen.add(node)
-        here = graph.nodes[node]
-        multiplied = here.op in _TIMES and _of_numbers(reader, node) is not None
-        if not multiplied and (here.op not in ("add", "sub") or not here.inputs):
-            return False
-        stack.extend(here.inputs)
-    return True
-
-
-def _call_of_block(reader: Reader, add: int) -> int | None:
-    """The outermost call around a sum that may be one of several blocks. Of two, one that is in no list and holds every sum of the stream is the
-    stack: an encoder and a decoder of one class look like two blocks."""
-    graph, adds = reader.flow.graph, reader.chain.adds
-    first, last = (graph.call_path(graph.nodes[a].call) for a in (adds[0], adds[-1]))
-    calls = [c for c in graph.call_path(graph.nodes[add].call) if c in graph.members]
-    listed = [c for c in calls if (parent := graph.modules[graph.calls[c].module].parent) is not None and graph.modules[parent].container == "list"]
-    is_stack = bool(listed) and calls[0] not in listed and calls[0] in first and calls[0] in last
-    return next(iter(calls[is_stack:]), None)
-
-
-def _as_before(reader: Reader, last: int) -> int:
-    """The value behind the last sum up to which the lines run again that ran behind the sum before: factors and norms that end a block of a loop by
-    hand, be the sum in the loop or in what it calls."""
-    graph, adds = reader.flow.graph, reader.chain.adds
-    same = [n for n in reader.chain.nodes if n < min(last, adds[-1]) and _is_alike(graph.nodes[n], graph.nodes[last])]
-    for sum_before in same[:-3:-1]:  # a line may hold two sums
-        following, end = next(a for a in adds if a > sum_before), last
-        for node in (graph.nodes[n] for n in reader.chain.nodes if sum_before < n < following):
-            again = [u for u in graph.users[end] if _is_alike(graph.nodes[u], node)]
-            if len(again) != 1:
-                break
-            end = again[0]
-        if end != last and (last == adds[-1] or end in reader.chains.edges.norms.by_node):
-            return end
-    return last
-
-
-def _to_output(reader: Reader, last: int) -> int:
-    """The model's output, where it is the stream times a number: the mean of two streams is their sum, halved."""
-    graph = reader.flow.graph
-    value = last
-    while value not in graph.outputs:
-        users = graph.users[value]
-        if len(users) != 1 or graph.nodes[users[0]].op not in ("mul", "div", "true_divide", "neg"):
-            return last
-        node = graph.nodes[users[0]]
-        if node.inputs != (value,) or node.shape != graph.nodes[value].shape:
-            return last
-        value = node.index
-    return value
-
-
-def _is_alike(one: Node, other: Node) -> bool:
-    return (one.op, one.file, one.line, one.shape) == (other.op, other.file, other.line, other.shape)
 
 
 def resolved(node: int, forms: Forms) -> State:

@@ -105,7 +105,7 @@ def _branches(facts: Facts, stream: Stream, parts: list[Reader]) -> list[SpotBra
     names = {(s.add, s.output): (k.id, s.name) for k in stream.kinds for s in k.sublayers}
     single = stream.kinds[0] if len(stream.kinds) == 1 else None
     branches = []
-    held: dict[tuple[str, str], tuple[frozenset[int], bool]] = {}
+    held: dict[tuple[str, str], tuple[frozenset[int], bool, int | None]] = {}
     for place, branch in enumerate(branch for part in parts for _, branch in part.branches):
         key = branch.add, branch.output
         if key not in names and single is not None and single.sublayers:
