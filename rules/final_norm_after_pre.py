@@ -16,7 +16,7 @@ Source: Xiong et al. 2020, section 3 (the final norm of Pre-LN).
 from __future__ import annotations
 
 from screen.facts.advice import norm_of
-from screen.facts.queries import is_short
+from screen.facts.queries import is_short, reader_of
 from screen.ops import CLASSES
 from screen.rule import Example, Facts, Outcome, Rule, Stream, Unknown, at, blame
 
@@ -124,6 +124,9 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
         return Outcome("holds", f"`{stream.name}` is normalised after its last add.", site)
     if stream.pooled_norm:
         return Outcome("holds", f"`{stream.name}` is averaged after its last add, and normalised then.", site)
+    reader = reader_of(facts, stream)
+    if reader is not None and reader.segments[-1].norms and not reader.stream_norms.goes_on_bare:
+        return Outcome("not_applicable", f"`{stream.name}` ends in its last block, where a norm alone reads its last sum.", site)
     if _leaves(facts, stream):
         message = f"`{stream.name}` leaves the model without a final norm: whatever reads it has to normalise it."
         numbers = (("depth", stream.depth),)

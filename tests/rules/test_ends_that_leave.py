@@ -45,3 +45,38 @@ class Model(nn.Module):
 def test_a_stream_that_leaves_the_model_has_no_head_there(end: str, outcome: str) -> None:
     report = screen.check(Model(end), example_inputs=torch.zeros(2, 5, dtype=torch.long), spot_check=False)
     assert {f.outcome for f in report.findings if f.code == "G103"} == {outcome}
+
+
+class Joint(nn.Module):
+    """Words beside a picture: behind norms of each, an attention reads them side by side, and a net does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(4))
+        self.attention, self.net = nn.MultiheadAttention(WIDTH, 2, batch_first=True), nn.Sequential(nn.Linear(WIDTH, 64), nn.Linear(64, WIDTH))
+
+    def forward(self, words: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        both = torch.cat((self.norms[0](words), self.norms[1](x)), 1)
+        both = self.attention(both, both, both, need_weights=False)[0]
+        words, x = words + both[:, : words.shape[1]], x + both[:, words.shape[1] :]
+        both = self.net(torch.cat((self.norms[2](words), self.norms[3](x)), 1))
+        return words + both[:, : words.shape[1]], x + both[:, words.shape[1] :]
+
+
+class TwoStreams(nn.Module):
+    """`last`: the words of the last block go on, in front of the picture."""
+
+    def __init__(self, last: bool) -> None:
+        super().__init__()
+        self.last, self.blocks, self.final, self.head = last, nn.ModuleList(Joint() for _ in range(4)), nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 4)
+
+    def forward(self, x: Tensor, words: Tensor) -> Tensor:
+        for block in self.blocks:
+            words, x = block(words, x)
+        return self.head(torch.cat((words, self.final(x)), 1) if self.last else self.final(x))
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_words_that_a_norm_of_the_last_block_reads_last_reach_no_head(last: bool) -> None:
+    report = screen.check(TwoStreams(last), example_inputs=(torch.zeros(2, 9, WIDTH), torch.zeros(2, 5, WIDTH)), spot_check=False)
+    assert {f.outcome for f in report.findings if f.code == "G103"} == ({"violated", "holds"} if last else {"not_applicable", "holds"})
