@@ -36,7 +36,10 @@ class Views(Reading):
         layout = viewed(node, found.layout)
         if layout is None:
             raise Stop(f"`{node.op}` moves entries in a way that has no row in the recursion", node.index)
-        times = _numel(node.shape) / _numel(self.graph.nodes[node.inputs[0]].shape)
+        whole = _numel(self.graph.nodes[node.inputs[0]].shape)
+        if whole == 0:
+            raise Stop(f"`{node.op}` reads an empty value", node.index)
+        times = _numel(node.shape) / whole
         if times <= 1 or found.common:
             return replace(found, layout=layout)
         settled, slot = self.writer.settled(found), self.writer.slot()
