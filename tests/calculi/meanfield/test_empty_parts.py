@@ -38,6 +38,6 @@ def test_an_empty_part_is_no_fault() -> None:
     said = report(8)
     assert "a fault of `screen`" not in said.model_dump_json()
     [found] = [f for f in said.findings if f.code == "D201"]
-    assert found.outcome == [f for f in report(5).findings if f.code == "D201"][0].outcome == "conditional", found.message
+    assert found.outcome == next(f for f in report(5).findings if f.code == "D201").outcome == "conditional", found.message
 
 
