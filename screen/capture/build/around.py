@@ -36,8 +36,8 @@ def names_at(tree: ast.AST, call: ast.Call, names: dict[str, Any], options: dict
 
 
 def thing_of(node: ast.expr, tree: ast.AST, call: ast.Call, names: dict[str, Any], seen: dict[str, Any]) -> Any:
-    """A class of modules or a function that a file has by name, as it is or with arguments of its own, `partial(nn.LayerNorm, eps=1e-6)`; a name of the
-    function around the call is what it is given there, once. Raises `Open`."""
+    """A class of modules or a function that a file has by name, as it is or with arguments of its own, `partial(nn.LayerNorm, eps=1e-6)`; a name
+    of the function around the call is what it is given there, once. Raises `Open`."""
     if isinstance(node, ast.Name) and (function := _function(tree, call)) is not None:
         given = [n.value for n in ast.walk(function) if isinstance(n, ast.Assign) and any(ast.unparse(t) == node.id for t in n.targets)]
         if len(given) > 1 or node.id in {a.arg for a in ast.walk(function) if isinstance(a, ast.arg)}:
