@@ -522,17 +522,17 @@ def _known_axes(found: Failed, values: Values, said: ast.stmt, frame: FrameType,
 _NUMBER = ("Boolean value of Tensor with more than one value", "only integer tensors of a single element")
 """What torch says where a tensor stands for a number: in a condition (`assert step > 0`), or as a place (`self.heads[step]`)."""
 _AXES = re.compile(r"expected (\d)\+? dims\. Received (\d)-dim")
-_CHUNKS = re.compile(r"can't divide axis of length (\d+) in chunks of (\d+)")
+_CHUNKS = re.compile(r"can't divide axis of length (\d+) in chunks of (\d+)|Shape mismatch, (\d+) != (\d+)")
 """What einops says of a tensor that its pattern does not fit (einops/einops.py, `_apply_recipe`)."""
 
 
 def _by_pattern(found: Failed, error: BaseException, values: Values, look: Lookup) -> Iterator[tuple[str, Any]]:
     """A written pattern wants more axes, or a length that is a multiple."""
     if (chunks := _CHUNKS.search(text := str(error))) is not None:
-        length, multiple = int(chunks[1]), int(chunks[2])
+        length, multiple = (int(n) for n in chunks.groups() if n is not None)
         for name, value in values.items():
             sides = [axis for axis, size in enumerate(value.shape) if size == length and axis] if isinstance(value, Tensor) else []
-            target = multiple * max(1, -(-length // multiple))
+            target = multiple if chunks[3] else multiple * max(1, -(-length // multiple))
             if len(sides) > 1:  # both sides of an image
                 yield name, resized(resized(value, sides[-1], target), sides[-2], target)
             yield from ((name, resized(value, axis, target)) for axis in sides)
