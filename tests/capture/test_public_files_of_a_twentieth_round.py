@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.capture.first_try import built, writing
+from tests.capture.first_try import built, runs, writing
 
 write = pytest.fixture(writing)
 
@@ -59,3 +59,26 @@ def test_a_name_that_is_given_twice_is_not_told(write: Any) -> None:
     factory = "def small(words):\n    kind = nn.LayerNorm\n    if words:\n        kind = Whole\n    return words(Net(32, 2, norm=kind))\n"
     model, (note,) = told(write, factory)
     assert type(model.norms[0]).__name__ == "BatchNorm1d" and "but for `norm`," in note
+
+
+SOUND = """
+class Net(nn.Module):
+    def __init__(self, d=24):
+        super().__init__()
+        self.filters, self.first, self.last = torch.hamming_window(129).repeat(70, 1, 1), nn.Conv2d(1, d, 3, padding=1), nn.Linear(d, 2)
+        self.maps = nn.ModuleList(nn.Conv2d(d, d, 3, padding=1) for _ in range(6))
+        self.places = nn.Parameter(torch.zeros(1, 23, d))
+
+    def forward(self, x):
+        x = nn.functional.max_pool2d(nn.functional.conv1d(x.unsqueeze(1), self.filters).unsqueeze(1).abs(), (3, 3))
+        x = self.first(x)
+        for one in self.maps:
+            x = nn.functional.max_pool2d(x + torch.tanh(one(x)), (1, 3))
+        return self.last((x.amax(3).transpose(1, 2) + self.places).mean(1))
+"""
+
+
+def test_a_sound_is_as_long_as_its_poolings_ask(write: Any) -> None:
+    """AASIST: six poolings by three leave nothing of a few hundred samples."""
+    (net,) = built(write(SOUND))
+    assert runs(net) == ""

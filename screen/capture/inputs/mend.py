@@ -44,8 +44,8 @@ LARGEST = 2**28
 _LONG = re.compile(r"dimension -1 must have length (\d+)")
 """What torch says of an axis that has to be so long."""
 _FLOATS = re.compile(r"must be (either )?a? ?floating|should be the same|expected .*(Float|float)|not implemented for '?(Long|Int)")
-_SHORT = "Kernel size can't be greater than actual input size"
-"""What torch says of integers where it takes floats alone, and of a filter that is longer than what it runs over."""
+_SHORT = re.compile("Kernel size can't be greater than actual input size|Output size is too small")
+"""What torch says of integers where it takes floats alone, and of a filter or a pooling that is longer than what it runs over."""
 _CONVOLUTIONS = {"conv1d": 3, "conv2d": 4, "conv3d": 5}
 
 
@@ -244,7 +244,7 @@ def _by_call(found: Failed, values: Values, look: Lookup) -> Iterator[tuple[str,
     x = operands[0]
     if not x.dtype.is_floating_point and _FLOATS.search(str(found.error)) is not None:  # measured numbers, no ids
         yield from ((n, look.floats(*values[n].shape)) for n in _sources(found, values, x) if not values[n].dtype.is_floating_point)
-    if _SHORT in str(found.error):
+    if _SHORT.search(str(found.error)) is not None:
         yield from ((n, resized(values[n], -1, FRAMES * values[n].shape[-1])) for n in _sources(found, values, x) if values[n].dim() > 1)
     if (wanted := last_axis(found.name, found.args, found.kwargs)) is not None:
         yield from _last(found, values, x, wanted, look)
