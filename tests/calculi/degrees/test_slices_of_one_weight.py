@@ -1,4 +1,4 @@
-"""Queries by one slice of a weight, keys and values by the rest of it, whose result is cut: each map is one of its own (`F._in_projection_packed`)."""
+"""Queries by one slice of a weight, keys and values by the rest of it, which is cut: each map is one of its own (`F._in_projection_packed`)."""
 
 from __future__ import annotations
 
