@@ -8,7 +8,8 @@ loss well above log(vocabulary), and a learning rate that has to fall when layer
 Where the stream itself is the model's output the head is elsewhere, and the norm is a condition on it.
 Assumes: what follows the stream is a head; an encoder whose states other modules normalise again is no fault. A stream that another one
 begins with (a stage of a pyramid, a vision tower before a language model) is not judged, and neither is one inside a branch of another stream. A
-norm behind the mean over tokens hides the growth as well as one before it: norm(mean(c·x)) = norm(mean(x)) up to ε.
+norm behind the mean over tokens hides the growth as well as one before it, norm(mean(c·x)) = norm(mean(x)) up to ε, and so does one behind a map that
+alone reads the end (up to its bias).
 Cannot tell: when an op without a row follows the last add.
 Source: Xiong et al. 2020, section 3 (the final norm of Pre-LN).
 """
@@ -127,6 +128,8 @@ def _judge(facts: Facts, stream: Stream) -> Outcome:
     reader = reader_of(facts, stream)
     if reader is not None and reader.segments[-1].norms and not reader.stream_norms.goes_on_bare:
         return Outcome("not_applicable", f"`{stream.name}` ends in its last block, where a norm alone reads its last sum.", site)
+    if not stream.cuts and facts.readers and _is_normed_behind_map(facts, stream):
+        return Outcome("holds", f"`{stream.name}` is normalised behind the map that reads its end, which nothing else does.", site)
     if _leaves(facts, stream):
         message = f"`{stream.name}` leaves the model without a final norm: whatever reads it has to normalise it."
         numbers = (("depth", stream.depth),)
@@ -156,6 +159,26 @@ def _ends_in_norm(facts: Facts, stream: Stream) -> bool:
     return False
 
 
+def _is_normed_behind_map(facts: Facts, stream: Stream) -> bool:
+    """Whether a map, and nothing else, reads the end of a stream, and a norm what it makes, with no function in between: norm(W c x) = norm(W x)."""
+    graph, flow, norms = facts.graph, facts.readers[0].flow, {norm.node for norm in facts.norms}
+    here, mapped = stream.states[-1], False
+    while here not in graph.outputs and len(users := [u for u in graph.users[here] if flow.data[u]]) == 1:
+        here = users[0]
+        if here in norms:
+            return mapped
+        is_linear = flow.weighted[here] or _averages(facts, here) or CLASSES.get(graph.nodes[here].op) == "view"
+        mapped = mapped or flow.weighted[here]
+        if not is_linear:
+            return False
+    return False
+
+
+def _averages(facts: Facts, index: int) -> bool:
+    node = facts.graph.nodes[index]
+    return (node.op in ("mean", "sum") or "avg_pool" in node.op) and len(node.inputs) == 1
+
+
 def _leaves(facts: Facts, stream: Stream) -> bool:
     """Whether the end of a stream is what the model gives: itself, sums and means of its lanes, of its places, behind a function entry by entry, or
     with other values beside it, or written into them."""
@@ -163,8 +186,7 @@ def _leaves(facts: Facts, stream: Stream) -> bool:
     for node in graph.nodes[stream.states[-1] + 1 :]:
         if behind.isdisjoint(node.inputs):
             continue
-        averages = (node.op in ("mean", "sum") or "avg_pool" in node.op) and len(node.inputs) == 1
-        if not (averages or CLASSES.get(node.op) in ("view", "part", "join", "write", "activation")):
+        if not (_averages(facts, node.index) or CLASSES.get(node.op) in ("view", "part", "join", "write", "activation")):
             return False
         behind.add(node.index)
     return not behind.isdisjoint(graph.outputs)

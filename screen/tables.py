@@ -21,7 +21,7 @@ from screen.errors import UsageError
 
 MOST = 100_000
 """Keys of a table."""
-SUFFIXES = (".yaml", ".yml", ".json", ".toml")
+SUFFIXES = (".yaml", ".yml", ".json", ".toml", ".conf")
 _DEEP = 8
 """Files that name files, and names that stand for names."""
 _PACKAGE = re.compile(r"^\s*#\s*@package\s+(\S+)", re.MULTILINE)

@@ -71,6 +71,8 @@ def hollow_norms(chains: Chains, streams: tuple[Stream, ...]) -> tuple[HollowNor
             why = f"its ε of {norm.eps:g} is so large that it only divides by a constant until the value is as large"
             found.append(HollowNorm(why, place_of(flow.graph, norm.node)))
     for node in chains.edges.norms.scale_free:
+        if not flow.learned[node]:  # data are put on a scale, by the rows of a table that are known: no layer's norm would stand there
+            continue
         if flow.graph.nodes[node].shape != (flow.graph.nodes[chains.edges.norms.scale_free[node]].shape) or chains.edges.norms.is_share(node):
             continue
         found.append(

@@ -124,6 +124,9 @@ def test_what_a_written_pattern_refuses_says_axes_and_multiples() -> None:
 
     chunks = list(_by_pattern(found_, refused(image, "Shape mismatch, can't divide axis of length 32 in chunks of 14"), given, look))
     assert [(n, tuple(v.shape)) for n, v in chunks] == [("image", (2, 3, 42, 42)), ("image", (2, 3, 42, 32)), ("image", (2, 3, 32, 42))]
+    for size in (4096, 16):  # all lengths of the pattern are known: neither more nor fewer
+        whole = list(_by_pattern(found_, refused(places, f"Shape mismatch, 17 != {size}"), given, look))
+        assert [(n, tuple(v.shape)) for n, v in whole] == [("places", (2, size))]
     axes = list(_by_pattern(found_, refused(places, "Wrong shape: expected 3 dims. Received 2-dim tensor."), given, look))
     assert axes and all(n == "places" and v.dim() == 3 for n, v in axes)
 

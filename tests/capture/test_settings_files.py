@@ -54,6 +54,15 @@ def test_a_file_that_has_what_a_class_needs_is_named(write: Any, tmp_path: Path)
     assert runs(b) == "" and b.model.embed.embedding_dim == 32 and len(b.model.maps) == 2
 
 
+def test_a_file_of_settings_may_be_called_conf(write: Any, tmp_path: Path) -> None:
+    """AASIST.conf is JSON; one of another kind, with sections or words for a server, says nothing."""
+    path = write(NET)
+    (tmp_path / "server.conf").write_text("listen 80\nwidth 8;\n[part]\nlayers = 2\n")
+    (tmp_path / "small.conf").write_text('{"name": "x", "net": {"width": 32, "layers": 2, "n_vocab": 50}}')
+    (b,) = built(path)
+    assert b.model.embed.embedding_dim == 32 and any("small.conf:net" in note for note in b.info.notes)
+
+
 def test_what_is_no_file_beside_a_model_is_not_read(tmp_path: Path) -> None:
     """A link that leads nowhere, one that leads to itself, and a line that nobody writes to."""
     (tmp_path / "model.py").write_text("")

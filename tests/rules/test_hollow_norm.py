@@ -138,3 +138,25 @@ def test_what_is_brought_to_a_size_is_normalised(one_by_one: bool, outcome: str)
     """`x * s / ρ(x)`, s one number for each token, was said to be divided by a statistic that does not bound it."""
     found = [f for f in screen.check(_Brought(one_by_one), example_inputs=torch.randn(2, 12, 32)).findings if f.code == "G105"]
     assert {f.outcome for f in found} == {outcome}, found
+
+
+class _ByKnownRows(_Scaled):
+    """Numbers less the mean and over the deviation of the rows that are known (TabPFN): of the data, or of what a map has made of them."""
+
+    def __init__(self, of_data: bool) -> None:
+        super().__init__()
+        self.of_data, self.last = of_data, nn.Linear(32, 32)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x if self.of_data else self.start(x)
+        known = x[:, :7]
+        x = torch.clip((x - known.mean(1, keepdim=True)) / (known.std(1, keepdim=True) + 1e-20), -100, 100)
+        out: Tensor = self.blocks(self.start(x) if self.of_data else self.last(x))
+        return out
+
+
+@pytest.mark.parametrize(("of_data", "outcome"), [(True, "holds"), (False, "violated")])
+def test_numbers_are_put_on_a_scale_before_any_weight(of_data: bool, outcome: str) -> None:
+    """No norm of a layer would stand there: the data of all rows are put on the scale of those that are known (exit 1)."""
+    found = [f for f in screen.check(_ByKnownRows(of_data), example_inputs=torch.randn(2, 12, 16)).findings if f.code == "G105"]
+    assert {f.outcome for f in found} == {outcome}, found

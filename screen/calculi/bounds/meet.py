@@ -14,6 +14,7 @@ from screen.structure.types import Unknown
 def met(one: Value, other: Value, names: Names) -> Value:
     """What is known of one value in two ways."""
     if isinstance(one.mag, Unknown):
+        other = replace(other, mag=one.mag) if isinstance(other.mag, Unknown) else other  # what is not known is that, by whichever way
         return replace(other, der=one.der if isinstance(other.der, Unknown) else other.der)
     other = recut(other, one.layout, one.shape, names)
     mag, der = _both(one.mag, other.mag, one.flat), _both(one.der, other.der, one.flat)

@@ -56,15 +56,13 @@ class Groups:
         expert = self.maps.role == "moe" and self._is_expert(use)
         node = self.branch.flow.graph.nodes[parameter]
         identity: Hashable = ("expert", *self.maps.expert_of(use)) if expert else parameter
+        axis = 0
         if part is not None:
-            rows = self.rows(use, part)
+            axis, rows = self._along(parameter, use, self.rows(use, part))
         place = part if rows is None else rows
         group = self._groups.setdefault((identity, place), self._of_parameter.get((parameter, place), len(self.names)))
         self._of_parameter.setdefault((parameter, place), group)  # one weight in two roles (router and expert) is one group
         if group == len(self.names):
-            axis = 0
-            if part is not None:
-                axis, rows = self._along(parameter, use, rows)
             self.names.append(Group(node.name, rows, part, axis))
             self.members.append([])
         if node.name not in self.members[group]:

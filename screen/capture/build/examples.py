@@ -32,6 +32,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from screen.capture.build.around import names_at, thing_of
 from screen.capture.build.literals import Entries, Open, entries_of, literals, options, value_of
 from screen.capture.build.project import LEVELS, beside, imported_file
 
@@ -118,7 +119,8 @@ def example(
     for source in itertools.chain(_sources(file, name), [_Source(f"the docstring of {name}", ast.Module(documented(entry), []))]):
         for call in _calls(source.tree, name):
             source = _with_settings(source, call, file)
-            found = _arguments(call, signature, source, seen or {} if source.path == file else enumerations, loosely)
+            here = replace(source, names=names_at(source.tree, call, source.names, source.options))
+            found = _arguments(call, signature, here, seen or {} if source.path == file else enumerations, loosely)
             found |= {name: 0 for name in wanted if name not in found and _is_first(name, call, signature, entry)}
             asked, known = (signature.parameters, {**_classes_of_project(entry, source), **parts}) if whole else (wanted, parts)
             found |= _parts(call, signature, source, known, [name for name in asked if name not in found])
@@ -126,7 +128,7 @@ def example(
                 found |= _parts(call, signature, source, {**_classes_of_libraries(source), **_functions_of_project(source)}, left)
             place = f"{os.path.basename(source.path)}:{source.first + call.lineno}"
             if found and all(name in found for name in wanted):
-                return found, place
+                return found, place + _but_for(call, signature, found)
             if sum(name in found for name in wanted) > sum(name in best[0] for name in wanted):
                 best = found, place
     return best
@@ -532,7 +534,9 @@ def _arguments(call: ast.Call, signature: inspect.Signature, source: _Source, se
         try:
             value = value_of(node, source.names, source.options, seen)
         except Open:
-            continue
+            value = None
+            with contextlib.suppress(Open):
+                value = thing_of(node, source.tree, call, source.names, seen)
         if name is None:  # `Net(**CONFIG)`
             found.update({k: v for k, v in value.items() if rest or k in signature.parameters} if isinstance(value, dict) else {})
         elif (name == "pretrained" and value is True) or (_LAYERS.search(name) and type(value) is int and not value):
@@ -540,6 +544,13 @@ def _arguments(call: ast.Call, signature: inspect.Signature, source: _Source, se
         elif (rest or name in signature.parameters) and value is not None:
             found[name] = value
     return found
+
+
+def _but_for(call: ast.Call, signature: inspect.Signature, found: dict[str, Any]) -> str:
+    """Which arguments of a call are not among those that were found, and no literal, in words."""
+    given = [*zip(signature.parameters, call.args, strict=False), *((k.arg, k.value) for k in call.keywords)]
+    left = [f"`{name}`" for name, node in given if name in signature.parameters and name not in found and not isinstance(node, ast.Constant)]
+    return f" (but for {', '.join(left[:-1])}{' and ' if left[1:] else ''}{left[-1]}, which could not be told)" if left else ""
 
 
 def _parts(call: ast.Call, signature: inspect.Signature, source: _Source, parts: dict[str, Any], wanted: list[str]) -> dict[str, Any]:

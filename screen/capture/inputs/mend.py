@@ -44,8 +44,8 @@ LARGEST = 2**28
 _LONG = re.compile(r"dimension -1 must have length (\d+)")
 """What torch says of an axis that has to be so long."""
 _FLOATS = re.compile(r"must be (either )?a? ?floating|should be the same|expected .*(Float|float)|not implemented for '?(Long|Int)")
-_SHORT = "Kernel size can't be greater than actual input size"
-"""What torch says of integers where it takes floats alone, and of a filter that is longer than what it runs over."""
+_SHORT = re.compile("Kernel size can't be greater than actual input size|Output size is too small")
+"""What torch says of integers where it takes floats alone, and of a filter or a pooling that is longer than what it runs over."""
 _CONVOLUTIONS = {"conv1d": 3, "conv2d": 4, "conv3d": 5}
 
 
@@ -244,7 +244,7 @@ def _by_call(found: Failed, values: Values, look: Lookup) -> Iterator[tuple[str,
     x = operands[0]
     if not x.dtype.is_floating_point and _FLOATS.search(str(found.error)) is not None:  # measured numbers, no ids
         yield from ((n, look.floats(*values[n].shape)) for n in _sources(found, values, x) if not values[n].dtype.is_floating_point)
-    if _SHORT in str(found.error):
+    if _SHORT.search(str(found.error)) is not None:
         yield from ((n, resized(values[n], -1, FRAMES * values[n].shape[-1])) for n in _sources(found, values, x) if values[n].dim() > 1)
     if (wanted := last_axis(found.name, found.args, found.kwargs)) is not None:
         yield from _last(found, values, x, wanted, look)
@@ -522,17 +522,17 @@ def _known_axes(found: Failed, values: Values, said: ast.stmt, frame: FrameType,
 _NUMBER = ("Boolean value of Tensor with more than one value", "only integer tensors of a single element")
 """What torch says where a tensor stands for a number: in a condition (`assert step > 0`), or as a place (`self.heads[step]`)."""
 _AXES = re.compile(r"expected (\d)\+? dims\. Received (\d)-dim")
-_CHUNKS = re.compile(r"can't divide axis of length (\d+) in chunks of (\d+)")
+_CHUNKS = re.compile(r"can't divide axis of length (\d+) in chunks of (\d+)|Shape mismatch, (\d+) != (\d+)")
 """What einops says of a tensor that its pattern does not fit (einops/einops.py, `_apply_recipe`)."""
 
 
 def _by_pattern(found: Failed, error: BaseException, values: Values, look: Lookup) -> Iterator[tuple[str, Any]]:
     """A written pattern wants more axes, or a length that is a multiple."""
     if (chunks := _CHUNKS.search(text := str(error))) is not None:
-        length, multiple = int(chunks[1]), int(chunks[2])
+        length, multiple = (int(n) for n in chunks.groups() if n is not None)
         for name, value in values.items():
             sides = [axis for axis, size in enumerate(value.shape) if size == length and axis] if isinstance(value, Tensor) else []
-            target = multiple * max(1, -(-length // multiple))
+            target = multiple if chunks[3] else multiple * max(1, -(-length // multiple))
             if len(sides) > 1:  # both sides of an image
                 yield name, resized(resized(value, sides[-1], target), sides[-2], target)
             yield from ((name, resized(value, axis, target)) for axis in sides)

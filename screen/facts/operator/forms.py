@@ -137,7 +137,7 @@ def _same(forms: Forms, node: Node) -> Form:
     if above.op in ("var_mean", "std_mean") and node.op == "getitem":
         return _averaged(forms, node, above) if node.args[1] == 1 else Form({}, node.index)
     if above.shape is None:
-        return Form({}, node.index)
+        return forms._lost(node)
     if node.op == "select" and (kept := _unstacked(forms, node, node.args[2] if len(node.args) > 2 else None, node.args[1])) is not None:
         return kept
     if node.op == "getitem" and (kept := _unstacked(forms, node, node.args[1] if len(node.args) > 1 else None, 0)) is not None:

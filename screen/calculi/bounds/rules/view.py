@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from screen.calculi.bounds.axes import Layout, atoms, plain
-from screen.calculi.bounds.interpreter import NotUnderstood, Walk, row
+from screen.calculi.bounds.interpreter import Multi, NotUnderstood, Walk, row
 from screen.calculi.bounds.mixed_norms import relabel
 from screen.calculi.bounds.parts import Part
 from screen.calculi.bounds.value import Value, of_part, permuted, recut, renamed, reshaped, scaled
@@ -67,6 +67,19 @@ def permute(walk: Walk, node: Node) -> Value:
 def expand(walk: Walk, node: Node) -> Value:
     """Copies along axes of size 1: the new atoms stand in no norm (a sup), which is exact."""
     return spread(walk.first(node), node.shape or ())
+
+
+@row("meshgrid")
+def meshgrid(walk: Walk, node: Node) -> Multi:
+    """Each vector along an axis of its own, and copied along those of the others; `indexing="xy"` changes the places of the first two."""
+    vectors = [walk.one(i) for i in node.inputs]
+    if any(len(v.shape) != 1 for v in vectors):
+        raise NotUnderstood("a grid of what are no vectors")
+    order = [*range(len(vectors))]
+    order[:2] = order[:2][::-1] if node.kwarg("indexing") == "xy" else order[:2]
+    shape = tuple(vectors[i].shape[0] for i in order)
+    own = [tuple(n if other == i else 1 for other, n in zip(order, shape, strict=True)) for i in range(len(vectors))]
+    return tuple(spread(reshaped(v, one, walk.names), shape) for v, one in zip(vectors, own, strict=True))
 
 
 def spread(value: Value, shape: tuple[int, ...], layout: Layout | None = None) -> Value:

@@ -73,7 +73,7 @@ class Reading:
         """The entries that a node holds."""
         found = self.entries(node)
         if found.turn is not None:
-            raise Stop("a value is multiplied by a fixed table that is no rotation", node)
+            raise Stop("a value is multiplied by a fixed table that is not seen to rotate it", node)
         return found
 
     def square(self, node: int, *, row: bool = False) -> float:

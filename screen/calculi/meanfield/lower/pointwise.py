@@ -197,7 +197,7 @@ class Entries(Sums, Rotations, Sinks):
             raise Stop(f"`{node.op}` of these data values has no row in the recursion", node.index)
         left, right = (f for f in found if isinstance(f, Value))
         if left.turn is not None and right.turn is not None and node.op in ("add", "sub"):
-            return turned(node, left, right)
+            return turned(self.graph, node, left, right)
         left, right = self.value(data[0]), self.value(data[1])
         plain = left.function is None and right.function is None and node.op != "mul"
         if left.slot == right.slot and left.gaussian and right.gaussian and not plain and left.moved == right.moved:

@@ -14,10 +14,11 @@ from screen import ops
 from screen.calculi.meanfield.lower.axes import Layout, is_features, viewed
 from screen.calculi.meanfield.lower.context import Read, Reading
 from screen.calculi.meanfield.values import Pairs, Stop, Turn, Value
-from screen.graph import Graph, Node
+from screen.graph import SOURCES, Graph, Node, Ref
 from screen.structure.dataflow import number
 
 _PASSED = frozenset({"view", "part", "join"})
+_FIXED = frozenset({"zeros", "ones", "full", "arange", "linspace", "logspace", "eye"})
 TABLE = "a table that pairs x with its rotated half is taken as cosines and sines"
 UNIT = "a stored table that complex numbers are multiplied by is taken as of modulus 1"
 
@@ -110,14 +111,32 @@ def _angle(graph: Graph, node: int) -> int:
     return node
 
 
-def turned(node: Node, left: Value, right: Value) -> Value:
+def _alike(graph: Graph, one: int, other: int, deep: int = 8) -> bool:
+    """Whether two values without data are computed in the same way, each by nodes of its own: one angle, `cos(i * a)` and `sin(i * a)`."""
+    first, second = graph.nodes[one], graph.nodes[other]
+    if one == other:
+        return True
+    if not deep or first.op in SOURCES or (first.op, first.shape, len(first.inputs)) != (second.op, second.shape, len(second.inputs)):
+        return False
+    drawn = ops.CLASSES.get(first.op) == "factory" and first.op not in _FIXED
+    if drawn or _bare((first.args, first.kwargs)) != _bare((second.args, second.kwargs)):
+        return False
+    return all(_alike(graph, a, b, deep - 1) for a, b in zip(first.inputs, second.inputs, strict=True))
+
+
+def _bare(argument: object) -> object:
+    """What an op is given besides values, in its places."""
+    return tuple(map(_bare, argument)) if isinstance(argument, tuple) else None if isinstance(argument, Ref) else argument
+
+
+def turned(graph: Graph, node: Node, left: Value, right: Value) -> Value:
     """The sum of two turned values: a rotation when the factors are the cosine and the sine of one angle, of two parts of one value."""
     assert left.turn is not None and right.turn is not None
     kinds = {left.turn.kind, right.turn.kind}
     same = left.slot == right.slot or (left.whole is not None and left.whole == right.whole)
-    angles = kinds == {"cos", "sin"} and (left.turn.source, left.turn.factor) == (right.turn.source, right.turn.factor)
+    angles = kinds == {"cos", "sin"} and left.turn.factor == right.turn.factor and _alike(graph, left.turn.source, right.turn.source)
     if not same or not (angles or kinds == {"table"}):
-        raise Stop("a sum of two values times fixed tables is no rotation", node.index)
+        raise Stop("a sum of two values times fixed tables is not seen to be a rotation", node.index)
     return replace(left, turn=None).times(left.turn.factor)
 
 

@@ -36,7 +36,10 @@ class Views(Reading):
         layout = viewed(node, found.layout)
         if layout is None:
             raise Stop(f"`{node.op}` moves entries in a way that has no row in the recursion", node.index)
-        times = _numel(node.shape) / _numel(self.graph.nodes[node.inputs[0]].shape)
+        whole = _numel(self.graph.nodes[node.inputs[0]].shape)
+        if whole == 0:
+            raise Stop(f"`{node.op}` reads an empty value", node.index)
+        times = _numel(node.shape) / whole
         if times <= 1 or found.common:
             return replace(found, layout=layout)
         settled, slot = self.writer.settled(found), self.writer.slot()
@@ -136,6 +139,8 @@ class Views(Reading):
     def _joined_layout(self, node: Node, values: list[Value]) -> Layout:
         """An axis that grows holds what the parts with more than one entry on it hold: a single token before others is a token."""
         shape, first = node.shape or (), values[0]
+        if node.shape is None:
+            raise Stop(f"`{node.op}` of data makes several values", node.index)
         if node.op == "stack":
             axis = next((a for a in node.args[1:] if isinstance(a, int)), node.kwarg("dim", 0))
             place = axis % len(shape) if isinstance(axis, int) else 0
