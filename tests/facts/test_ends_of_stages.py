@@ -88,3 +88,13 @@ def test_a_stage_of_one_block_may_be_written_by_hand(post: bool) -> None:
     stages = nn.Sequential(*(Written(a, b, post) for a, b in zip((8, *WIDTHS), WIDTHS, strict=False)), nn.Linear(WIDTHS[-1], 10))
     report = screen.check(stages, example_inputs=torch.zeros(2, 12, 8), spot_check=False)
     assert [s.identity_path.exists for s in report.streams] == [not post] * len(WIDTHS)
+
+
+@pytest.mark.parametrize("post", [False, True])
+def test_a_norm_that_the_last_block_alone_ends_in_comes_behind_all_blocks(post: bool) -> None:
+    torch.manual_seed(0)
+    blocks = [Block(16, post) for _ in range(4)]
+    blocks[-1].sum = nn.LayerNorm(16)
+    report = screen.check(nn.Sequential(nn.Linear(8, 16), *blocks, nn.Linear(16, 10)), example_inputs=torch.zeros(2, 12, 8), spot_check=False)
+    (stream,) = report.streams
+    assert (stream.identity_path.exists, stream.identity_path.norms_crossed) == ((False, 4) if post else (True, 0))

@@ -77,8 +77,8 @@ class Span:
 
     @cached_property
     def end(self) -> int:
-        """The stream behind its last block: the value of its sizes that the call of that block hands on; without such a call the last sum. Where the
-        sums are parts of what the blocks began with, that is put together again."""
+        """The stream behind its last block: the value of its sizes that the call of that block hands on; without such a call, or where the block before
+        hands its sum on as it is, the last sum. Where the sums are parts of what the blocks began with, that is put together again."""
         reader, begin = self.reader, self.forks[0] if self.forks else None
         graph, call = reader.flow.graph, self.calls[-1]
         live = used(graph)
@@ -87,7 +87,7 @@ class Span:
         while (more := _next_sum(reader, last, known, live)) is not None:
             last = more
             known.add(last)
-        if call is None:
+        if call is None or self._hands_on_its_sum():
             return _to_output(reader, _as_before(reader, last))
         inside = {n.index for n in graph.nodes[last:] if call in graph.call_path(n.call)}
         shape = sorted(graph.nodes[last if begin is None else begin].shape or ())
@@ -95,6 +95,16 @@ class Span:
         handed = [i for i in alike if i == last or reader.flow.depends(i, last)]
         handed = [i for i in handed if i in graph.outputs or not inside.issuperset(graph.users[i])]
         return _as_before(reader, last) if last in handed else max(handed, default=last)
+
+
+    def _hands_on_its_sum(self) -> bool:
+        """Whether the block before the last one does nothing to the stream behind its last sum, and the last one does: that comes behind all blocks."""
+        graph, nodes, adds, calls = self.reader.flow.graph, self.reader.chain.nodes, self.reader.chain.adds, self.calls
+        before = next((place for place in reversed(range(len(adds))) if calls[place] != calls[-1]), None)
+        if before is None or calls[before] is None:
+            return False
+        behind = next((n for n in nodes if n > adds[before] and self.reader.flow.classes[n] != "view"), None)
+        return behind is not None and calls[before] not in graph.call_path(graph.nodes[behind].call)
 
 
 def _forks(reader: Reader) -> tuple[int, ...]:
