@@ -77,7 +77,7 @@ class Span:
 
     @cached_property
     def end(self) -> int:
-        """The stream behind its last block: the value of its sizes that the call of that block hands on; without such a call, or where the block before
+        """The stream behind its last block: the value of its sizes that the call of that block hands on. Without such a call, or where the block before
         hands its sum on as it is, the last sum. Where the sums are parts of what the blocks began with, that is put together again."""
         reader, begin = self.reader, self.forks[0] if self.forks else None
         graph, call = reader.flow.graph, self.calls[-1]
@@ -98,7 +98,7 @@ class Span:
 
 
     def _hands_on_its_sum(self) -> bool:
-        """Whether the block before the last one does nothing to the stream behind its last sum, and the last one does: that comes behind all blocks."""
+        """Whether the block before the last does nothing to the stream behind its last sum, and the last one does: that comes behind all blocks."""
         graph, nodes, adds, calls = self.reader.flow.graph, self.reader.chain.nodes, self.reader.chain.adds, self.calls
         before = next((place for place in reversed(range(len(adds))) if calls[place] != calls[-1]), None)
         if before is None or calls[before] is None:
