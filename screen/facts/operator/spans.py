@@ -77,8 +77,8 @@ class Span:
 
     @cached_property
     def end(self) -> int:
-        """The stream behind its last block: the value of its sizes that the call of that block hands on. Without such a call, or where the block before
-        hands its sum on as it is, the last sum. Where the sums are parts of what the blocks began with, that is put together again."""
+        """The stream behind its last block: the value of its sizes that the call of that block hands on. Without such a call, or where the block
+        before hands its sum on as it is, the last sum. Where the sums are parts of what the blocks began with, that is put together again."""
         reader, begin = self.reader, self.forks[0] if self.forks else None
         graph, call = reader.flow.graph, self.calls[-1]
         live = used(graph)
