@@ -138,3 +138,25 @@ def test_what_is_brought_to_a_size_is_normalised(one_by_one: bool, outcome: str)
     """`x * s / ρ(x)`, s one number for each token, was said to be divided by a statistic that does not bound it."""
     found = [f for f in screen.check(_Brought(one_by_one), example_inputs=torch.randn(2, 12, 32)).findings if f.code == "G105"]
     assert {f.outcome for f in found} == {outcome}, found
+
+
+class _Halved(nn.Module):
+    """Images that are halved four times, with a norm of each channel behind each, and behind a mean over what is left."""
+
+    def __init__(self, pooled: bool) -> None:
+        super().__init__()
+        self.steps = nn.Sequential(
+            nn.Conv2d(3, 8, 3, 2, 1), *(m for _ in range(3) for m in (nn.GroupNorm(8, 8), nn.GELU(), nn.Conv2d(8, 8, 3, 2, 1))), nn.GroupNorm(8, 8)
+        )
+        self.pool, self.last = nn.AdaptiveAvgPool2d(1) if pooled else nn.Identity(), nn.GroupNorm(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.last(self.pool(self.steps(x)))
+        return out
+
+
+@pytest.mark.parametrize(("pooled", "side", "outcome"), [(False, 16, "cannot_tell"), (False, 64, "holds"), (True, 64, "violated")])
+def test_a_norm_over_the_one_place_that_a_small_input_leaves_is_not_judged(pooled: bool, side: int, outcome: str) -> None:
+    found = [f for f in screen.check(_Halved(pooled), example_inputs=torch.randn(2, 3, side, side)).findings if f.code == "G105"]
+    assert {f.outcome for f in found} == {outcome}, found
+    assert outcome != "cannot_tell" or "this input has one there" in found[0].message
