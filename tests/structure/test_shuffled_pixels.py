@@ -38,7 +38,8 @@ class Ladder(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.stem, self.first, self.down, self.low = nn.Conv2d(3, D // 2, 3, padding=1), Attention(D // 2), nn.Conv2d(D // 2, D, 3, 2, 1), Attention(D)
+        self.stem, self.first = nn.Conv2d(3, D // 2, 3, padding=1), Attention(D // 2)
+        self.down, self.low = nn.Conv2d(D // 2, D, 3, 2, 1), Attention(D)
         self.up, self.last, self.head = nn.Sequential(nn.Conv2d(D, 2 * D, 1), Shuffle()), Attention(D), nn.Conv2d(D, 3, 1)
 
     def forward(self, x: Tensor) -> Tensor:
