@@ -217,7 +217,7 @@ def _taken_up(reader: Reader, node: int, first: int) -> list[Edge]:
 
 def _begin(reader: Reader, forks: tuple[int, ...]) -> tuple[int, ...]:
     """The state that enters the call of the first block, where something happens to the stream before its first branch leaves it; else nothing. What
-    happens in the first block alone (its norm of the embedding) comes before all blocks."""
+    happens in the first block alone (its norm of the embedding, or the front of a stage that makes the state and is the one call) comes before all."""
     chain, calls = reader.chain, [_call_of_block(reader, a) for a in reader.chain.adds]
     if calls[0] is None or not forks or forks[0] not in chain.nodes:
         return ()
@@ -225,7 +225,9 @@ def _begin(reader: Reader, forks: tuple[int, ...]) -> tuple[int, ...]:
     following = next((c for c in calls if c is not None and c != calls[0]), None)
     if not inside or (following is not None and not _before_fork(reader, following, _fork_of(reader, calls.index(following), forks))):
         return ()
-    return (chain.nodes[chain.nodes.index(inside[0]) - 1],) if inside[0] != chain.nodes[0] else inside[:1]
+    if inside[0] == chain.nodes[0]:
+        return inside[:1] if following is not None else ()
+    return (chain.nodes[chain.nodes.index(inside[0]) - 1],)
 
 
 def _before_fork(reader: Reader, call: int, fork: int) -> tuple[int, ...]:
