@@ -217,7 +217,7 @@ def _taken_up(reader: Reader, node: int, first: int) -> list[Edge]:
 
 def _begin(reader: Reader, forks: tuple[int, ...]) -> tuple[int, ...]:
     """The state that enters the call of the first block, where something happens to the stream before its first branch leaves it; else nothing. What
-    happens in the first block alone (its norm of the embedding, or the front of a stage that makes the state and is the one call) comes before all."""
+    happens in the first block alone (its norm of the embedding, or the front of a stage that makes the state in the one call) comes before all."""
     chain, calls = reader.chain, [_call_of_block(reader, a) for a in reader.chain.adds]
     if calls[0] is None or not forks or forks[0] not in chain.nodes:
         return ()
