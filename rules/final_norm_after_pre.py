@@ -182,14 +182,24 @@ def _averages(facts: Facts, index: int) -> bool:
 def _leaves(facts: Facts, stream: Stream) -> bool:
     """Whether the end of a stream is what the model gives: itself, sums and means of its lanes, of its places, behind a function entry by entry, or
     with other values beside it, or written into them."""
-    graph, behind = facts.graph, {stream.states[-1]}
+    graph, behind, exchanged = facts.graph, {stream.states[-1]}, _exchanged(facts, stream)
     for node in graph.nodes[stream.states[-1] + 1 :]:
-        if behind.isdisjoint(node.inputs):
+        if behind.isdisjoint(node.inputs) or node.index in exchanged:
             continue
         if not (_averages(facts, node.index) or CLASSES.get(node.op) in ("view", "part", "join", "write", "activation")):
             return False
         behind.add(node.index)
     return not behind.isdisjoint(graph.outputs)
+
+
+def _exchanged(facts: Facts, stream: Stream) -> set[int]:
+    """Branches of other streams that read states of this one from block to block: what they read of the last one is no head."""
+    found, between = set[int](), set(stream.states[1:-1])
+    for regions in ([b.region for _, b in r.branches] for r in facts.readers if r.chain.nodes != stream.states):
+        nodes = {n for region in regions for n in region}
+        if any(not between.isdisjoint(facts.graph.nodes[n].inputs) for n in nodes):
+            found |= nodes
+    return found
 
 
 def _remedy(facts: Facts, stream: Stream) -> str:

@@ -5,7 +5,8 @@ statistic bounds nothing: the branch or the stream behind it is as if no norm we
 symptom is that of the missing norm: activations that grow from block to block, and a lower learning rate at which training diverges.
 Assumes: a norm is y = l(x)/r(l(x)) with l identity or centring and r a statistic of degree 1 over exactly the features of y; names
 count for nothing.
-Cannot tell: when an op without a row lies on a stream, since it may normalise or not.
+Cannot tell: when an op without a row lies on a stream, since it may normalise or not; and of a norm over the places of each channel, when steps
+of convolutions and pools leave one place of the input that was traced, which may be smaller than those of training.
 Source: Zhang and Sennrich 2019 (RMSNorm, and partial RMSNorm, whose output is unbounded: rms 6e5 with a statistic of 25 % of the
 features); Sun et al. 2020 (MobileBERT, NoNorm).
 """
@@ -73,6 +74,17 @@ def check(facts: Facts) -> tuple[Outcome, ...]:
             remedy="use a norm over the features, or drop it",
         )
         for hollow in facts.hollow
+        if not hollow.for_input
+    ]
+    found += [
+        Outcome(
+            "cannot_tell",
+            f"{hollow.place.words} normalises nothing for the input that was traced: {hollow.reason}; whether it has more in training is not known.",
+            Site(place=hollow.place),
+            remedy="give a larger input, with `--input`",
+        )
+        for hollow in facts.hollow
+        if hollow.for_input
     ]
     found += [
         Outcome("cannot_tell", f"`{op.op}` has no row in the op table: whether it normalises is not known.", Site(place=op.place))

@@ -184,7 +184,9 @@ class Features:
         channel = -1 - _spatial(node, len(shape))
         if source is None or not source.sure or len(source.axes) != len(shape):
             return plain(shape, (channel,), True)
-        found = plain(shape, tuple(a for a in range(-len(shape), 0) if source.any(a)), True)
+        made = ((shape[channel], source.any(channel)),) if shape[channel] != 1 else ()
+        axes = _resized(source, shape).axes  # what else an axis holds stays: a shuffle of pixels puts some features between its places
+        found = Layout((*axes[:channel], made, *axes[channel:][1:]), True)
         groups = self.flow.operand(node, 7 if "transpose" in node.op else 6, "groups") or 1
         kept = _by_groups(source.axes[channel], groups, shape[channel]) if isinstance(groups, int) and groups > 1 else None
         return found if kept is None else replace(found, axes=(*found.axes[:channel], kept, *found.axes[channel:][1:]))
@@ -196,10 +198,9 @@ class Features:
         first, second = (table[data[0]], table[data[-1]]) if len(data) >= 2 else (None, None)
         if shape is None or first is None or second is None or len(shape) < 2 or len(first.axes) != len(shape) or len(second.axes) != len(shape):
             return None
-        marked = [a for a in range(-len(shape), -2) if first.any(a) or second.any(a)]
-        marked += [-2] if first.any(-2) else []
-        marked += [-1] if second.any(-1) else []
-        return plain(shape, tuple(marked), first.sure and second.sure)
+        rows, columns = _resized(first, shape).axes, _resized(second, shape).axes  # a size of 1 is spread
+        before = [one if any(flag for _, flag in one) else other for one, other in zip(rows[:-2], columns[:-2], strict=True)]
+        return Layout((*before, rows[-2], columns[-1]), first.sure and second.sure)
 
 
 def _spatial(node: Node, rank: int) -> int:

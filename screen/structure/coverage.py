@@ -6,7 +6,7 @@ from screen.graph import SOURCES, Graph
 from screen.structure.chains.find import Chains
 from screen.structure.dataflow import Flow, strip
 from screen.structure.norms.find import place_of
-from screen.structure.types import Coverage, DoubledNorm, HollowNorm, Place, Stream, UnmodelledOp
+from screen.structure.types import Coverage, DoubledNorm, HollowNorm, Norm, Place, Stream, UnmodelledOp
 
 
 def coverage_of(chains: Chains, streams: tuple[Stream, ...]) -> Coverage:
@@ -66,7 +66,9 @@ def hollow_norms(chains: Chains, streams: tuple[Stream, ...]) -> tuple[HollowNor
     found = []
     for norm in chains.edges.norms.by_node.values():
         if norm.size == 1:
-            found.append(HollowNorm("a norm over one entry gives a constant: the value is lost", place_of(flow.graph, norm.node)))
+            place, left = place_of(flow.graph, norm.node), _is_left_of_input(flow, norm)
+            why = "it is taken over places, and this input has one there" if left else "a norm over one entry gives a constant: the value is lost"
+            found.append(HollowNorm(why, place, left))
         if norm.eps is not None and norm.eps > IDLE_EPSILON:
             why = f"its ε of {norm.eps:g} is so large that it only divides by a constant until the value is as large"
             found.append(HollowNorm(why, place_of(flow.graph, norm.node)))
@@ -80,6 +82,21 @@ def hollow_norms(chains: Chains, streams: tuple[Stream, ...]) -> tuple[HollowNor
         )
     found += [HollowNorm(*pair) for pair in _bare_affines(chains)]
     return tuple(sorted(found, key=lambda h: h.place.node))
+
+
+def _is_left_of_input(flow: Flow, norm: Norm) -> bool:
+    """Whether the one entry of a norm of each channel is the place that steps of convolutions and pools left of this input: of a larger one more
+    are left. A mean over places, or an axis that a view made, has one for each input."""
+    nodes, node = flow.graph.nodes, norm.source
+    if nodes[norm.node].op not in ("group_norm", "instance_norm"):
+        return False
+    while all(n == 1 for n in (nodes[node].shape or ())[2:]) and nodes[node].op != "input":
+        before = [i for i in nodes[node].inputs if flow.data[i] and len(nodes[i].shape or ()) == len(nodes[node].shape or ())]
+        moved = nodes[node].op.startswith(("conv", "max_pool", "avg_pool")) or nodes[node].shape in [nodes[i].shape for i in before]
+        if not before or not moved:
+            return False
+        node = before[0]
+    return len(nodes[node].shape or ()) > 2
 
 
 def _bare_affines(chains: Chains) -> list[tuple[str, Place]]:

@@ -264,6 +264,8 @@ class HollowNorm:
 
     reason: str
     place: Place
+    for_input: bool = False
+    """Only for an input as small as the one that was traced."""
 
 
 @dataclass(frozen=True)

@@ -195,3 +195,25 @@ def test_a_gate_that_all_weights_close_leaves_the_one_that_scales_the_branch(bar
     bounded = next(c for c in report.claims if c.claim == "output_bounded")
     assert bounded.value is not bare and bounded.status == "proved", bounded.reason
     assert bounded.measured is not None and bounded.measured.agrees is True
+
+
+class Standardised(nn.Module):
+    """A series that is divided by its own deviation in place, as the program may: nothing asks for its gradient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Linear(TOKENS, WIDTH)
+        self.blocks, self.head = nn.Sequential(*(Convolution() for _ in range(3))), nn.Linear(WIDTH, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x - x.mean(1, keepdim=True)
+        x /= torch.sqrt(x.var(1, keepdim=True, unbiased=False) + 1e-5)
+        out: Tensor = self.head(self.blocks(self.embed(x.transpose(1, 2))))
+        return out
+
+
+def test_an_input_that_is_divided_in_place_is_replayed_without_its_gradient() -> None:
+    report = screen.check(Standardised(), example_inputs=torch.randn(2, TOKENS, 5))
+    assert report.spot_check.ran and not report.spot_check.reason
+    found = {c.claim: c for c in report.claims}
+    assert found["replay"].measured is not None and found["replay"].measured.agrees is True

@@ -160,3 +160,49 @@ def test_numbers_are_put_on_a_scale_before_any_weight(of_data: bool, outcome: st
     """No norm of a layer would stand there: the data of all rows are put on the scale of those that are known (exit 1)."""
     found = [f for f in screen.check(_ByKnownRows(of_data), example_inputs=torch.randn(2, 12, 16)).findings if f.code == "G105"]
     assert {f.outcome for f in found} == {outcome}, found
+
+
+class _Halved(nn.Module):
+    """Images that are halved four times, with a norm of each channel behind each, and behind a mean over what is left."""
+
+    def __init__(self, pooled: bool) -> None:
+        super().__init__()
+        self.steps = nn.Sequential(
+            nn.Conv2d(3, 8, 3, 2, 1), *(m for _ in range(3) for m in (nn.GroupNorm(8, 8), nn.GELU(), nn.Conv2d(8, 8, 3, 2, 1))), nn.GroupNorm(8, 8)
+        )
+        self.pool, self.last = nn.AdaptiveAvgPool2d(1) if pooled else nn.Identity(), nn.GroupNorm(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.last(self.pool(self.steps(x)))
+        return out
+
+
+@pytest.mark.parametrize(("pooled", "side", "outcome"), [(False, 16, "cannot_tell"), (False, 64, "holds"), (True, 64, "violated")])
+def test_a_norm_over_the_one_place_that_a_small_input_leaves_is_not_judged(pooled: bool, side: int, outcome: str) -> None:
+    found = [f for f in screen.check(_Halved(pooled), example_inputs=torch.randn(2, 3, side, side)).findings if f.code == "G105"]
+    assert {f.outcome for f in found} == {outcome}, found
+    assert outcome != "cannot_tell" or "this input has one there" in found[0].message
+
+
+class _Scored(nn.Module):
+    """Tokens weighed by how far they reach along a learned direction (top-k pooling of graphs), or divided by the size of another value."""
+
+    def __init__(self, by_weight: bool) -> None:
+        super().__init__()
+        self.by_weight, self.start, self.blocks = by_weight, nn.Linear(16, 32), nn.Sequential(*(_Block() for _ in range(3)))
+        self.direction, self.other = nn.Parameter(torch.randn(1, 32)), nn.Linear(16, 32)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.blocks(self.start(x))
+        if not self.by_weight:
+            y = y / self.other(x).norm(dim=-1, keepdim=True)
+            return y
+        score = torch.tanh((y * self.direction).sum(-1) / self.direction.norm(p=2, dim=-1))
+        out: Tensor = y * score.unsqueeze(-1)
+        return out
+
+
+@pytest.mark.parametrize(("by_weight", "outcome"), [(True, "holds"), (False, "violated")])
+def test_a_projection_that_is_divided_by_the_size_of_its_weight_is_no_hollow_norm(by_weight: bool, outcome: str) -> None:
+    found = [f for f in screen.check(_Scored(by_weight), example_inputs=torch.randn(2, 12, 16)).findings if f.code == "G105"]
+    assert {f.outcome for f in found} == {outcome}, found

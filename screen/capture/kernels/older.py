@@ -82,7 +82,7 @@ def leave_out(error: BaseException) -> bool:
         return _ends_by_init_weights(_class_of(error))
     if isinstance(error, AttributeError) and _LISTED in str(error):
         return _tied_by_table(error)
-    if isinstance(error, KeyError) and error.args[0] in ("type", "factor"):
+    if isinstance(error, KeyError) and error.args[:1] in (("type",), ("factor",)):
         return _scales_nothing(error)
     if isinstance(error, AttributeError) and error.name in _OF_CACHES and _cache_given_back(error):
         return True

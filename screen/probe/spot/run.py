@@ -36,6 +36,8 @@ Make = Callable[[int], nn.Module]
 """Builds the model with weights, from a seed."""
 Carried = tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]
 """How far the first state and all that is added are carried to each of three states."""
+IN_PLACE = "modified by an inplace operation"
+"""What torch says of a gradient that needs a value which was written over."""
 SECONDS = 1.0
 """Counted work, at the rates of the probe, above which nothing is measured."""
 PART = 8
@@ -134,13 +136,24 @@ class Run:
         args, kwargs = torch.utils._pytree.tree_map_only(Tensor, lambda t: _given(next(filled, None), t), (self.built.args, self.built.kwargs))
         for p in model.parameters():
             p.requires_grad_(p.is_floating_point())
+        try:
+            out = self._back(model, args, kwargs, None)
+        except RuntimeError as error:
+            if IN_PLACE not in str(error):
+                raise
+            out = self._back(model, args, kwargs, [p for p in model.parameters() if p.requires_grad])
+        return out.detach(), {n: p.grad for n, p in model.named_parameters(remove_duplicate=False) if p.grad is not None}
+
+    def _back(self, model: nn.Module, args: Any, kwargs: Any, wanted: list[Tensor] | None) -> Tensor:
+        """The output of one pass forward and one back, to all that asks for a gradient or to what is wanted alone (`_backward`)."""
+        for p in model.parameters():
             p.grad = None
         with torch.enable_grad(), no_fast_path(), BatchStatistics():
             out = first(model(*args, **kwargs))
             if out is None:
                 raise Missing("it returns no float tensor")
-            _functional(out).backward()
-        return out.detach(), {n: p.grad for n, p in model.named_parameters(remove_duplicate=False) if p.grad is not None}
+            _functional(out).backward(inputs=wanted)
+        return out
 
     def _gradients(self, found: Found, plain: tuple[Tensor, Mapping[str, Tensor]] | None) -> Found:
         """Gradients by branch; the traced program's against the module's where both ran."""
@@ -158,12 +171,7 @@ class Run:
             for i, v in self._cast(mine).items()
             if self.trace.graph.nodes[i].op == "input" and isinstance(v, Tensor) and v.is_floating_point()
         }
-        with torch.enable_grad():
-            env = mine.run(self.tape.steps([output], [])[0], {**self._cast(mine), **weights, **given})
-            out = env[output]
-            total = _functional(out)
-            wanted = [*weights.values(), *given.values()]
-            grads = torch.autograd.grad(total, wanted, allow_unused=True) if total.requires_grad else [None] * len(wanted)
+        out, grads = self._backward(mine, output, {**self._cast(mine), **weights, **given}, list(weights.values()), list(given.values()))
         own = {self.names[i]: g for i, g in zip(weights, grads, strict=False) if g is not None}
         agrees, forward, backward = None, None, None
         if plain is not None:
@@ -185,6 +193,21 @@ class Run:
         return replace(
             found, replayed=agrees, forward=plain_number(forward), backward=plain_number(backward), streams=streams, loss=self._loss(out)
         )
+
+    def _backward(self, tape: Tape, output: int, given: Env, weights: list[Tensor], inputs: list[Tensor]) -> tuple[Tensor, list[Tensor | None]]:
+        """The output, and gradients of weights and inputs; of weights alone where a program divides its input in place (`x /= std(x)`), which no
+        gradient of that input survives and no training asks for."""
+        steps = self.tape.steps([output], [])[0]
+        for wanted in ([*weights, *inputs], weights):
+            with torch.enable_grad():
+                out = tape.run(steps, given)[output]
+                total = _functional(out)
+                try:
+                    return out, list(torch.autograd.grad(total, wanted, allow_unused=True)) if total.requires_grad else [None] * len(wanted)
+                except RuntimeError as error:
+                    if IN_PLACE not in str(error) or wanted is weights:
+                        raise
+        raise AssertionError("the second round returns or raises")
 
     def _from_end(self, tape: Tape, stream: SpotStream, given: Env, weights: Mapping[int, Tensor]) -> tuple[float | None, ...]:
         """Gradients by branch of a random function of a stream's end, through the traced program."""

@@ -274,7 +274,8 @@ def _quotient(flow: Flow, node: Node, readings: list[Reading], free: dict[int, i
             free.pop(node.index, None)
             return replace(_norm(flow, node, source, stat, False), type="other", radius=None, shifted=True)
         if source != stat.source or not _covers(stat, centred):
-            if not is_image(flow, _without_size(flow, numerator, stat), stat.source):
+            by_weight = not of[stat.source] and flow.depends(numerator, stat.source)  # `(x·w) / ‖w‖`: along a direction
+            if not by_weight and not is_image(flow, _without_size(flow, numerator, stat), stat.source):
                 free[node.index] = numerator
             continue
         if not _is_along(flow, numerator, divisor, stat.axes):  # feature j over the size of token j, where there are as many of both

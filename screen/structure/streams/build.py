@@ -111,6 +111,7 @@ def feature_axis(reader: Reader) -> int:
         return 1
     layout = reader.chains.edges.norms.features.layouts[reader.chain.nodes[-1]]
     held = [a for a in range(-len(shape), 0) if layout.any(a)] if layout is not None and layout.sure and len(shape) >= 3 else []
+    held = [a for a in held if layout is not None and layout.holds(a)] or held  # places that hold features too are places: shuffled pixels
     return held[0] if len(held) == 1 else -1
 
 

@@ -51,9 +51,9 @@ def shape_of(walk: Walk, node: Node, name: str, value: Value) -> Shape:
         if value.low <= 0.0:
             raise NotUnderstood("the inverse root of something that may be 0")
         top = value.low**-0.5
-        return Shape(0.0, 0.5 * value.low**-1.5, top, 0.0, top)
+        return Shape(0.0, 0.5 * value.low**-1.5, top, value.high**-0.5, top)
     if name == "sqrt":
-        return Shape(1.0 / math.sqrt(value.low), 0.5 / math.sqrt(value.low), 0.0, 0.0)
+        return Shape(1.0 / math.sqrt(value.low), 0.5 / math.sqrt(value.low), 0.0, math.sqrt(value.low), math.sqrt(value.high))
     found = SHAPES.get(name)
     if found is None:
         raise NotUnderstood("no bound for this function")
