@@ -36,27 +36,25 @@ class Span:
         """For each sum the call of its block: of several blocks the outermost one that holds sums of no other; of a single one the innermost that
         holds all. It is one that may be one of several blocks, or a member of a list."""
         graph, adds = self.reader.flow.graph, self.reader.chain.adds
-        ends = [max(add for add, _ in block.branches) for block in self.ran if block.branches]
+        ends = sorted(max(add for add, _ in block.branches) for block in self.ran if block.branches)
         paths = [graph.call_path(graph.nodes[a].call) for a in adds]
         blocks: dict[int, set[int]] = {}
         for path, add in zip(paths, adds, strict=True):
             for call in path:
-                blocks.setdefault(call, set()).add(bisect_left(ends, add))
+                blocks.setdefault(call, set()).add(min(bisect_left(ends, add), len(ends) - 1))
         if len(ends) > 1:
             return [next((c for c in path if c in graph.members and len(blocks[c]) == 1), None) for path in paths]
         common = set(paths[0]).intersection(*paths)
         listed = [c for c in paths[0] if c in common and (c in graph.members or graph.is_listed(c))]
-        return [listed[-1] if listed and self._member(listed[-1]) is None else None] * len(adds)
+        return [listed[-1] if listed and not self._lists_blocks(listed[-1]) else None] * len(adds)
 
-    def _member(self, call: int) -> int | None:
-        """The member of a list in a call's module that holds what several branches run: the call goes through a list of blocks by hand."""
+    def _lists_blocks(self, call: int) -> bool:
+        """Whether a call goes through a list of blocks by hand: what several branches run belongs to one member of a list in its module."""
         graph = self.reader.flow.graph
         weighted = [[n for n in b.region if any(graph.nodes[i].op == "parameter" for i in graph.nodes[n].inputs)] for _, b in self.reader.branches]
         above = [{m for n in nodes for m in graph.above(graph.scope(n).index)} for nodes in weighted if nodes]
-        if len(above) < 2:
-            return None
-        within = {m for m in set.intersection(*above) if graph.calls[call].module in graph.above(m)[1:]}
-        return min((m for m in within if graph.is_member(m)), default=None)
+        shared = set.intersection(*above) if len(above) > 1 else set()
+        return any(graph.is_member(m) and graph.calls[call].module in graph.above(m)[1:] for m in shared)
 
     def _begin(self, forks: tuple[int, ...]) -> tuple[int, ...]:
         """The state that enters the call of the first block, where something happens to the stream before its first branch leaves it; else nothing.

@@ -128,8 +128,9 @@ class StreamNorms:
     @cached_property
     def goes_on_bare(self) -> bool:
         """Whether something else than the norm behind it reads the last sum, and outputs depend on that: a mean of its tokens that a branch is
-        added to."""
+        added to. A branch of a stream that runs beside it may, and carries it nowhere."""
         flow, live, norm = self.reader.flow, self.reader.chains.live, self.reader.segments[-1].norms[0].node
+        beside = [c for c in self.reader.chains.streams if c is not self.reader.chain and c.adds[0] < self.reader.chain.adds[-1] < c.adds[-1]]
         stack, seen = [self.reader.chain.adds[-1]], set[int]()
         while stack:
             here = stack.pop()
@@ -137,7 +138,8 @@ class StreamNorms:
                 if user in seen or here not in flow.counting[user] or not live >> user & 1:
                     continue
                 seen.add(user)
-                if user != norm and not flow.depends(norm, user):
+                of_others = any(user not in c.nodes and flow.depends(c.adds[-1], user) for c in beside)
+                if user != norm and not of_others and not flow.depends(norm, user):
                     return True
                 stack += [user] if flow.classes[user] == "view" else []
         return False
