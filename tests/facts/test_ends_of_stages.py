@@ -98,3 +98,20 @@ def test_a_norm_that_the_last_block_alone_ends_in_comes_behind_all_blocks(post: 
     report = screen.check(nn.Sequential(nn.Linear(8, 16), *blocks, nn.Linear(16, 10)), example_inputs=torch.zeros(2, 12, 8), spot_check=False)
     (stream,) = report.streams
     assert (stream.identity_path.exists, stream.identity_path.norms_crossed) == ((False, 4) if post else (True, 0))
+
+
+class Bent(Block):
+    """A block that does something to the stream before its branch leaves it: each has a stream of its own, and none makes it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.sort(-1).values
+        out: Tensor = x + self.net(self.inside(x))
+        return out
+
+
+def test_a_block_that_does_something_to_the_stream_is_no_stage() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), *(Bent(16, False) for _ in range(4)))
+    report = screen.check(model, example_inputs=torch.zeros(2, 12, 8), spot_check=False)
+    assert {s.identity_path.exists for s in report.streams} == {False}
+    assert next(c.state for c in report.channels if c.id == "D") == "unknown"

@@ -58,10 +58,12 @@ def test_the_norm_of_a_branch_beside_a_skip_of_means_is_none_of_the_stream(skip:
 
 
 class Looked(nn.Module):
-    """Two streams in turns: the second one reads the first as it is, also behind the last block; the first leaves by its norm, and perhaps bare."""
+    """Two streams in turns: the second one reads the first as it is, or behind a norm of its own, also behind the last block; the first leaves by its
+    norm, and perhaps bare."""
 
-    def __init__(self, bare: bool) -> None:
+    def __init__(self, bare: bool, normed: bool) -> None:
         super().__init__()
+        self.read = nn.ModuleList(nn.LayerNorm(WIDTH) if normed else nn.Identity() for _ in range(3))
         self.bare, self.embed, self.norms = bare, nn.Linear(8, WIDTH), nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(8))
         self.nets = nn.ModuleList(nn.Sequential(nn.Linear(WIDTH, 64), nn.GELU(), nn.Linear(64, WIDTH)) for _ in range(6))
         self.maps, self.head = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(3)), nn.Linear(WIDTH, 4)
@@ -71,14 +73,15 @@ class Looked(nn.Module):
         y = x.mT.repeat_interleave(2, -1).mT * 1.5
         for place, read in enumerate(self.maps):
             x = x + self.nets[place](self.norms[place](x))
-            y = y + self.nets[3 + place](self.norms[3 + place](y) + read(x).mean(1, keepdim=True))
+            y = y + self.nets[3 + place](self.norms[3 + place](y) + read(self.read[place](x)).mean(1, keepdim=True))
         first, second = self.norms[6](x), self.norms[7](y)
         out: Tensor = self.head((x if self.bare else first).mean(1) + first.mean(1) + second.mean(1))
         return out
 
 
+@pytest.mark.parametrize("normed", [False, True])
 @pytest.mark.parametrize("bare", [False, True])
-def test_a_branch_of_a_stream_beside_it_carries_a_last_sum_nowhere(bare: bool) -> None:
-    report = screen.check(Looked(bare), example_inputs=torch.randn(2, 16, 8), spot_check=False)
+def test_a_branch_of_a_stream_beside_it_carries_a_last_sum_nowhere(bare: bool, normed: bool) -> None:
+    report = screen.check(Looked(bare, normed), example_inputs=torch.randn(2, 16, 8), spot_check=False)
     assert [s.depth for s in report.streams] == [3, 3]
     assert [s.final_norm for s in report.streams] == [not bare, True]

@@ -68,10 +68,22 @@ class Span:
         if following is not None:
             again = bool(_before_fork(reader, following, _fork_of(reader, calls.index(following), forks)))
         else:
-            again = nodes[0] not in inside
+            again = not self._makes_it(calls[0])
         if not inside or not again:
             return ()
         return (nodes[nodes.index(inside[0]) - 1],) if inside[0] != nodes[0] else inside[:1]
+
+    def _makes_it(self, call: int) -> bool:
+        """Whether a call makes the stream of what has other sizes: a stage does, and one of equal blocks hands on what it was given."""
+        flow, here = self.reader.flow, self.reader.chain.nodes[0]
+        nodes = flow.graph.nodes
+        sizes = (nodes[self.reader.chain.adds[0]].shape, None)  # of several results no sizes are known
+        while call in flow.graph.call_path(nodes[here].call):
+            same = [i for i in nodes[here].inputs if flow.data[i] and nodes[i].shape in sizes]
+            if not same:
+                return True
+            here = same[0]
+        return False
 
     @cached_property
     def end(self) -> int:

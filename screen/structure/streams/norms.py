@@ -127,9 +127,11 @@ class StreamNorms:
 
     @cached_property
     def goes_on_bare(self) -> bool:
-        """Whether something else than the norm behind it reads the last sum, and outputs depend on that: a mean of its tokens that a branch is
-        added to. A branch of a stream that runs beside it may, and carries it nowhere."""
-        flow, live, norm = self.reader.flow, self.reader.chains.live, self.reader.segments[-1].norms[0].node
+        """Whether something else than norms behind it reads the last sum, and outputs depend on that: a mean of its tokens that a branch is added to.
+        A branch of a stream that runs beside it may, and carries it nowhere."""
+        flow, live, first = self.reader.flow, self.reader.chains.live, self.reader.segments[-1].norms[0].node
+        read = self.reader.chains.edges.norms.by_node.values()
+        norms = {first, *(n.node for n in read if flow.root(n.source) == flow.root(self.reader.chain.adds[-1]))}
         beside = [c for c in self.reader.chains.streams if c is not self.reader.chain and c.adds[0] < self.reader.chain.adds[-1] < c.adds[-1]]
         stack, seen = [self.reader.chain.adds[-1]], set[int]()
         while stack:
@@ -139,7 +141,7 @@ class StreamNorms:
                     continue
                 seen.add(user)
                 of_others = any(user not in c.nodes and flow.depends(c.adds[-1], user) for c in beside)
-                if user != norm and not of_others and not flow.depends(norm, user):
+                if not of_others and not any(user == n or flow.depends(n, user) for n in norms):
                     return True
                 stack += [user] if flow.classes[user] == "view" else []
         return False
