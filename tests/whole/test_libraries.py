@@ -16,10 +16,10 @@ ENVIRONMENTS = tomllib.loads((HERE / "environments.toml").read_text(encoding="ut
 @pytest.mark.parametrize("library", libraries())
 def test_a_table_is_whole(library: str, tmp_path: Path) -> None:
     table = tomllib.loads((HERE / f"{library}.toml").read_text(encoding="utf-8"))
-    known = {"environment", "imports", "targets", "options", "builders", "files", "commits", "note"}
+    known = {"environment", "imports", "targets", "options", "builders", "files", "commits", "note", "truth"}
     assert table["environment"] in ENVIRONMENTS and set(table) <= known
     names = [name for part in ("targets", "builders", "files") for name in table.get(part, {})]
-    assert len(names) == len(set(names)) > 3 and set(table.get("options", {})) <= set(names)
+    assert len(names) == len(set(names)) > 3 and {*table.get("options", {}), *table.get("truth", {})} <= set(names)
     for target in targets(library, tmp_path, None):
         if target.text.endswith(".py"):
             ast.parse(Path(target.text).read_text(encoding="utf-8"))
