@@ -80,3 +80,19 @@ class TwoStreams(nn.Module):
 def test_words_that_a_norm_of_the_last_block_reads_last_reach_no_head(last: bool) -> None:
     report = screen.check(TwoStreams(last), example_inputs=(torch.zeros(2, 9, WIDTH), torch.zeros(2, 5, WIDTH)), spot_check=False)
     assert {f.outcome for f in report.findings if f.code == "G103"} == ({"violated", "holds"} if last else {"not_applicable", "holds"})
+
+
+class Thrown(Block):
+    """Its result is tried, and thrown away where it is small."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + super().forward(x)
+        y = self.norm(x)
+        return x if bool((y < 99).all()) else x + self.up(y)
+
+
+@pytest.mark.parametrize("final", [True, False])
+def test_a_norm_whose_result_nothing_reads_hides_no_final_norm(final: bool) -> None:
+    model = nn.Sequential(nn.Linear(8, WIDTH), *(Thrown() for _ in range(4)), nn.LayerNorm(WIDTH) if final else nn.Identity(), nn.Linear(WIDTH, 4))
+    report = screen.check(model, example_inputs=torch.zeros(2, 9, 8), spot_check=False)
+    assert {f.outcome for f in report.findings if f.code == "G103"} == {"holds" if final else "violated"}

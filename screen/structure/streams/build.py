@@ -175,7 +175,8 @@ def _final_norm(ends: Ends, pooled: bool) -> Tri:
     if (both := _norm_over_both(reader)) is not None:
         return both
     norms = segment.norms[1:] if reader.stream_norms.is_last_on_sum else segment.norms
-    if ends.outside([n.node for n in norms], -1):
+    is_read = not norms or reader.chains.live >> norms[0].node & 1  # a norm whose result nothing reads is none
+    if ends.outside([n.node for n in norms] if is_read else reader.stream_norms.of_end, -1):
         return norms != segment.norms or not reader.stream_norms.goes_on_bare
     if segment.opaque:
         return Unknown("an op without a row stands after the last block", segment.opaque)

@@ -126,12 +126,16 @@ class StreamNorms:
         return self._inside_block(segment.norms[0].node, self.reader.chain.adds[-1]) or self._is_between_parts(segment.norms[0].node)
 
     @cached_property
+    def of_end(self) -> list[int]:
+        """The norms that read the last sum and that outputs depend on."""
+        flow, chains, end = self.reader.flow, self.reader.chains, self.reader.flow.root(self.reader.chain.adds[-1])
+        return [n.node for n in chains.edges.norms.by_node.values() if flow.root(n.source) == end and chains.live >> n.node & 1]
+
+    @cached_property
     def goes_on_bare(self) -> bool:
         """Whether something else than norms behind it reads the last sum, and outputs depend on that: a mean of its tokens that a branch is added to.
         A branch of a stream that runs beside it may, and carries it nowhere."""
-        flow, live, first = self.reader.flow, self.reader.chains.live, self.reader.segments[-1].norms[0].node
-        read = self.reader.chains.edges.norms.by_node.values()
-        norms = {first, *(n.node for n in read if flow.root(n.source) == flow.root(self.reader.chain.adds[-1]))}
+        flow, live, norms = self.reader.flow, self.reader.chains.live, {self.reader.segments[-1].norms[0].node, *self.of_end}
         beside = [c for c in self.reader.chains.streams if c is not self.reader.chain and c.adds[0] < self.reader.chain.adds[-1] < c.adds[-1]]
         stack, seen = [self.reader.chain.adds[-1]], set[int]()
         while stack:
