@@ -14,6 +14,7 @@ features); Sun et al. 2020 (MobileBERT, NoNorm).
 from __future__ import annotations
 
 from screen.rule import Example, Facts, Outcome, Rule, Site
+from screen.structure.types import HollowNorm
 
 RULE = Rule("G105", "hollow-norm", "structure", "R", "warning", ("hollow", "coverage.unmodelled"), "Zhang and Sennrich 2019; Sun et al. 2020")
 
@@ -66,29 +67,19 @@ class Block(nn.Module):
 
 def check(facts: Facts) -> tuple[Outcome, ...]:
     """One outcome per hollow norm, then one per op without a row on a stream; one for the whole model where all is well."""
-    found = [
-        Outcome(
-            "violated",
-            f"{hollow.place.words} stands where a norm would and normalises nothing: {hollow.reason}.",
-            Site(place=hollow.place),
-            remedy="use a norm over the features, or drop it",
-        )
-        for hollow in facts.hollow
-        if not hollow.for_input
-    ]
-    found += [
-        Outcome(
-            "cannot_tell",
-            f"{hollow.place.words} normalises nothing for the input that was traced: {hollow.reason}; whether it has more in training is not known.",
-            Site(place=hollow.place),
-            remedy="give a larger input, with `--input`",
-        )
-        for hollow in facts.hollow
-        if hollow.for_input
-    ]
+    found = [_of_norm(hollow) for hollow in sorted(facts.hollow, key=lambda h: h.for_input)]
     found += [
         Outcome("cannot_tell", f"`{op.op}` has no row in the op table: whether it normalises is not known.", Site(place=op.place))
         for op in facts.coverage.unmodelled
         if op.on_stream
     ]
     return tuple(found) or (Outcome("holds", f"{len(facts.norms)} norms were found by what they compute, and nothing hollow in the place of one."),)
+
+
+def _of_norm(hollow: HollowNorm) -> Outcome:
+    what = hollow.place.words
+    if hollow.for_input:
+        message = f"{what} normalises nothing for the input that was traced: {hollow.reason}; whether it has more in training is not known."
+        return Outcome("cannot_tell", message, Site(place=hollow.place), remedy="give a larger input, with `--input`")
+    message = f"{what} stands where a norm would and normalises nothing: {hollow.reason}."
+    return Outcome("violated", message, Site(place=hollow.place), remedy="use a norm over the features, or drop it")

@@ -292,7 +292,7 @@ def _branch(facts: Facts, branch: Branch, kind: str, sublayer: str, held: frozen
     under = [(i, strip(flow, graph.nodes[i].inputs[0])) for i in softmaxes if graph.nodes[i].op in CALLS]
     shifts = tuple((i, u) for i, logits in under if (u := shifted(flow, logits)) != logits)
     unsure = any(c.status == "unknown" for c in asked)
-    alone = names[lifting] if lifting is not None else free[-1] if free else None
+    alone = names[lifting] if lifting is not None and lifting < len(names) else free[-1] if free else None
     return SpotBranch(kind, sublayer, branch.output, names, free, alone, softmaxes, shifts, unsure, bool(softmaxes) and _is_driven(branch))
 
 
